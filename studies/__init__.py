@@ -1,0 +1,1 @@
+"""One short, readable script per question; results/ holds the tables they wrote."""
