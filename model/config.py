@@ -1,0 +1,335 @@
+"""GPTConfig: every choice that makes one GPT different from another, named and checked. Imports no torch.
+
+Field names are TransformerLens'. The default values are GPT-2 small: 124,439,808 parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from dataclasses import dataclass
+from typing import Any
+
+NORM_PLACEMENTS = ("pre", "post", "sandwich")
+NORMALIZATION_TYPES = ("LN", "RMS")
+ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu")
+POSITIONAL_EMBEDDINGS = ("standard", "sinusoidal", "rotary", "alibi", "none")
+ROTARY_SCALINGS = ("linear", "ntk", "yarn")
+INITS = ("gpt2", "xavier")
+
+Problem = tuple[str, str]
+"""(field, sentence that states the value and the fix)."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be built.
+
+    ``problems`` lists every (field, sentence); ``fields`` names the fields alone.
+    """
+
+    def __init__(self, problems: list[Problem]):
+        self.problems = problems
+        self.fields = tuple(field for field, _ in problems)
+        super().__init__(" ".join(sentence for _, sentence in problems))
+
+
+@dataclass(frozen=True)
+class RotaryScaling:
+    """How rotary positions are stretched beyond the length a model was trained at.
+
+    kind: ``linear`` (Chen et al. 2023, arXiv 2306.15595: positions divided by ``factor``), ``ntk``
+    (the base grows, high frequencies stay) or ``yarn`` (Peng et al. 2023, arXiv 2309.00071: ntk by parts,
+    with attention logits scaled by (0.1 ln factor + 1)^2).
+    original_n_ctx: the trained length, used by ``yarn``.
+    """
+
+    kind: str
+    factor: float
+    original_n_ctx: int | None = None
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Shape and variant of a GPT. Frozen; refuses invalid combinations with a ``ConfigError`` naming the fields.
+
+    d_head, n_key_value_heads and d_mlp may be left None: they become d_model / n_heads, n_heads, and
+    4 d_model (gated: 8/3 d_model, which gives a gated MLP the parameters of a plain one).
+    """
+
+    # Shape
+    d_vocab: int = 50257
+    n_ctx: int = 1024
+    d_model: int = 768
+    n_layers: int = 12
+    n_heads: int = 12
+    d_head: int | None = None
+    n_key_value_heads: int | None = None
+    d_mlp: int | None = None
+    # Variants
+    act_fn: str = "gelu_new"
+    gated_mlp: bool = False
+    normalization_type: str = "LN"
+    norm_placement: str = "pre"
+    eps: float = 1e-5
+    positional_embedding_type: str = "standard"
+    rotary_base: float = 10000.0
+    rotary_scaling: RotaryScaling | None = None
+    tie_word_embeddings: bool = True
+    qk_norm: bool = False
+    attention_window: int | None = None
+    use_bias: bool = True
+    logit_soft_cap: float | None = None
+    # Training behaviour
+    embed_dropout: float = 0.0
+    attn_dropout: float = 0.0
+    resid_dropout: float = 0.0
+    # Initialisation
+    init: str = "gpt2"
+    init_std: float = 0.02
+    scaled_residual_init: bool = True
+    zero_projection_init: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        if isinstance(self.rotary_scaling, dict):
+            values["rotary_scaling"] = _rotary_scaling(self.rotary_scaling)
+        problems = _problems(values)
+        if problems:
+            raise ConfigError(problems)
+        for name, value in _resolved(values).items():
+            object.__setattr__(self, name, value)
+
+    # TransformerLens' ActivationCache and its tools read these.
+    attn_only = False
+    final_rms = False
+
+    @property
+    def d_vocab_out(self) -> int:
+        return self.d_vocab
+
+    @property
+    def use_normalization_before_and_after(self) -> bool:
+        return self.norm_placement == "sandwich"
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the residual stream is the plain sum of what was added to it (not so in Post-Norm)."""
+        return self.norm_placement != "post"
+
+    def replace(self, **changes: Any) -> GPTConfig:
+        """A copy with some fields changed; derived widths follow unless they were set away from their defaults."""
+        values = self.to_dict()
+        for name, source in (("d_head", ("d_model", "n_heads")), ("n_key_value_heads", ("n_heads",))):
+            if values[name] == _default_of(name, values) and any(s in changes for s in source):
+                values[name] = None
+        if values["d_mlp"] == _default_of("d_mlp", values) and {"d_model", "gated_mlp"} & changes.keys():
+            values["d_mlp"] = None
+        return GPTConfig.from_dict({**values, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON; ``from_dict`` reads them back to an equal config."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> GPTConfig:
+        """Read a config back. An unknown key is an error that offers the nearest known one."""
+        known = [f.name for f in dataclasses.fields(GPTConfig)]
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise ConfigError([(n, f"Unknown model field {n!r}{nearest(n, known)}.") for n in unknown])
+        return GPTConfig(**values)
+
+    @staticmethod
+    def preset(name: str, **changes: Any) -> GPTConfig:
+        """A named starting point (``PRESETS``) with some fields changed."""
+        if name not in PRESETS:
+            raise ConfigError([("preset", f"Unknown preset {name!r}{nearest(name, PRESETS)}.")])
+        return GPTConfig.from_dict({**PRESETS[name], **changes})
+
+    @staticmethod
+    def problems(values: dict[str, Any]) -> list[Problem]:
+        """Everything wrong with these field values at once, for a form; empty when a config can be made of them."""
+        try:
+            GPTConfig.from_dict(values)
+        except ConfigError as error:
+            return error.problems
+        return []
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tinygpt": dict(d_vocab=65, n_ctx=128, d_model=256, n_layers=4, n_heads=4),
+    "minigpt": dict(d_vocab=65, n_ctx=512, d_model=256, n_layers=4, n_heads=8),
+    # nanoGPT's CPU shape: 804,096 parameters.
+    "nano": dict(
+        d_vocab=65, n_ctx=64, d_model=128, n_layers=4, n_heads=4, use_bias=False, act_fn="gelu", tie_word_embeddings=True
+    ),
+    "small": dict(
+        d_vocab=65,
+        n_ctx=128,
+        d_model=256,
+        n_layers=4,
+        n_heads=4,
+        use_bias=False,
+        act_fn="relu2",
+        normalization_type="RMS",
+        positional_embedding_type="rotary",
+        qk_norm=True,
+        tie_word_embeddings=False,
+        zero_projection_init=True,
+    ),
+    "gpt2-small": {},
+}
+
+
+def nearest(name: str, known: Any) -> str:
+    """``"; did you mean 'x'?"`` or the whole list when nothing is near."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(map(str, names))}"
+
+
+def _default_of(name: str, values: dict[str, Any]) -> int:
+    d_model, n_heads = values["d_model"], values["n_heads"]
+    if name == "d_head":
+        return d_model // n_heads
+    if name == "n_key_value_heads":
+        return n_heads
+    return round(8 * d_model / 3) if values["gated_mlp"] else 4 * d_model
+
+
+def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+    optional = ("d_head", "n_key_value_heads", "d_mlp")
+    derived = {name: _default_of(name, values) for name in optional if values[name] is None}
+    return {**values, **derived}
+
+
+def _rotary_scaling(values: dict[str, Any]) -> RotaryScaling:
+    known = [f.name for f in dataclasses.fields(RotaryScaling)]
+    for name in values:
+        if name not in known:
+            raise ConfigError([("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}.")])
+    return RotaryScaling(**values)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _problems(values: dict[str, Any]) -> list[Problem]:
+    """One sentence a field: ranges first, then the combinations of fields whose ranges are sound."""
+    found: dict[str, str] = {}
+
+    def require(field: str, holds: bool, sentence: str) -> None:
+        if not holds and field not in found:
+            found[field] = sentence
+
+    def choice(field: str, allowed: tuple[str, ...]) -> None:
+        value = values[field]
+        require(field, value in allowed, f"{field} is {value!r}{nearest(str(value), allowed)}.")
+
+    def whole(field: str, least: int = 1) -> None:
+        value = values[field]
+        fine = _is_int(value) and value >= least
+        require(field, fine, f"{field} is {value!r}; it must be a whole number of at least {least}.")
+
+    for field in ("d_vocab", "n_ctx", "d_model", "n_layers", "n_heads"):
+        whole(field)
+    for field in ("d_head", "n_key_value_heads", "d_mlp", "attention_window"):
+        if values[field] is not None:
+            whole(field)
+    whole("seed", least=0)
+    choice("act_fn", ACTIVATIONS)
+    choice("normalization_type", NORMALIZATION_TYPES)
+    choice("norm_placement", NORM_PLACEMENTS)
+    choice("positional_embedding_type", POSITIONAL_EMBEDDINGS)
+    choice("init", INITS)
+    for field in (
+        "gated_mlp",
+        "tie_word_embeddings",
+        "qk_norm",
+        "use_bias",
+        "scaled_residual_init",
+        "zero_projection_init",
+    ):
+        value = values[field]
+        require(field, isinstance(value, bool), f"{field} is {value!r}; it must be true or false.")
+    for field in ("eps", "rotary_base", "init_std"):
+        value = values[field]
+        fine = _is_number(value) and value > 0
+        require(field, fine, f"{field} is {value!r}; it must be a finite number above 0.")
+    for field in ("embed_dropout", "attn_dropout", "resid_dropout"):
+        value = values[field]
+        fine = _is_number(value) and 0 <= value < 1
+        require(field, fine, f"{field} is {value!r}; it must be at least 0 and below 1.")
+    cap = values["logit_soft_cap"]
+    fine = cap is None or (_is_number(cap) and cap > 0)
+    require("logit_soft_cap", fine, f"logit_soft_cap is {cap!r}; it must be None or a number above 0.")
+
+    if not found.keys() & {"d_model", "n_heads", "d_head"}:
+        _check_heads(values, require)
+    _check_rotary_scaling(values, require)
+    return list(found.items())
+
+
+def _check_heads(values: dict[str, Any], require: Any) -> None:
+    d_model, n_heads, d_head = values["d_model"], values["n_heads"], values["d_head"]
+    if d_head is None:
+        divisors = [n for n in range(1, d_model + 1) if d_model % n == 0 and n <= 64]
+        require(
+            "n_heads",
+            d_model % n_heads == 0,
+            f"d_model {d_model} is not divisible by n_heads {n_heads}; "
+            f"head counts that divide it: {', '.join(map(str, divisors))}; or set d_head.",
+        )
+        if d_model % n_heads:
+            return
+        d_head = d_model // n_heads
+    if values["positional_embedding_type"] == "rotary":
+        require(
+            "n_heads" if values["d_head"] is None else "d_head",
+            d_head % 2 == 0,
+            f"rotary positions turn pairs of dimensions, so d_head must be even, but d_model {d_model} with "
+            f"n_heads {n_heads} gives d_head {d_head}; change one of them or take another positional_embedding_type.",
+        )
+    groups = values["n_key_value_heads"]
+    if _is_int(groups) and groups >= 1:
+        require(
+            "n_key_value_heads",
+            n_heads % groups == 0,
+            f"n_heads {n_heads} is not divisible by n_key_value_heads {groups}: query heads share "
+            "key-value heads in equal groups.",
+        )
+
+
+def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
+    scaling = values["rotary_scaling"]
+    if scaling is None:
+        return
+    if not isinstance(scaling, RotaryScaling):
+        require("rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling.")
+        return
+    require(
+        "rotary_scaling",
+        values["positional_embedding_type"] == "rotary",
+        f"rotary_scaling needs positional_embedding_type 'rotary', not {values['positional_embedding_type']!r}.",
+    )
+    kind = scaling.kind
+    require(
+        "rotary_scaling",
+        kind in ROTARY_SCALINGS,
+        f"rotary_scaling.kind is {kind!r}{nearest(str(kind), ROTARY_SCALINGS)}.",
+    )
+    fine = _is_number(scaling.factor) and scaling.factor >= 1
+    require("rotary_scaling", fine, f"rotary_scaling.factor is {scaling.factor!r}; it must be at least 1.")
+    if kind == "yarn":
+        length = scaling.original_n_ctx
+        fine = _is_int(length) and length >= 1
+        require("rotary_scaling", fine, f"yarn needs original_n_ctx, the trained length; it is {length!r}.")
