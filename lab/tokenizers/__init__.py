@@ -1,0 +1,90 @@
+"""Tokenizers: char, byte, word, task symbols, byte-pair encoding trained here, GPT-2's from its files."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+from lab.tokenizers.base import Piece, Tokenizer, Unknown, UnknownCharacters, id_dtype
+from lab.tokenizers.bytelevel import BPETokenizer, ByteTokenizer
+from lab.tokenizers.labels import TokenLabel, token_labels
+from lab.tokenizers.vocabulary import CharTokenizer, SymbolTokenizer, VocabularyTokenizer, WordTokenizer
+
+__all__ = [
+    "BPETokenizer",
+    "ByteTokenizer",
+    "CharTokenizer",
+    "Piece",
+    "SymbolTokenizer",
+    "TokenLabel",
+    "Tokenizer",
+    "Unknown",
+    "UnknownCharacters",
+    "VocabularyTokenizer",
+    "WordTokenizer",
+    "id_dtype",
+    "load_tokenizer",
+    "token_labels",
+    "tokenizer_from_dict",
+    "tokenizer_specs",
+    "train_tokenizer",
+]
+
+_KINDS: dict[str, type[Tokenizer]] = {
+    cls.kind: cls for cls in (CharTokenizer, ByteTokenizer, WordTokenizer, SymbolTokenizer, BPETokenizer)
+}
+_SPECS = ("char", "byte", "word", "word:SIZE", "bpe:SIZE", "gpt2:FOLDER")
+
+
+def tokenizer_specs() -> tuple[str, ...]:
+    """The forms that `train_tokenizer` takes."""
+    return _SPECS
+
+
+def train_tokenizer(spec: str, text: str) -> Tokenizer:
+    """The tokenizer that `spec` names, fitted to `text`.
+
+    "char" | "byte" | "word" | "word:5000" | "bpe:4096" | "gpt2:FOLDER" (vocab.json and merges.txt in
+    FOLDER). ValueError, naming the forms, for anything else.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind == "char" and not argument:
+        return CharTokenizer.train(text)
+    if kind == "byte" and not argument:
+        return ByteTokenizer()
+    if kind == "word":
+        return WordTokenizer.train(text, limit=_size(spec, argument) if argument else None)
+    if kind == "bpe":
+        return BPETokenizer.train(text, _size(spec, argument))
+    if kind == "gpt2" and argument:
+        return BPETokenizer.from_gpt2_files(argument)
+    near = difflib.get_close_matches(kind, [s.partition(":")[0] for s in _SPECS], n=1)
+    hint = f" Did you mean {near[0]!r}?" if near and near[0] != kind else ""
+    raise ValueError(f"unknown tokenizer {spec!r}: use {', '.join(_SPECS)}.{hint}")
+
+
+def _size(spec: str, argument: str) -> int:
+    if not argument.isascii() or not argument.isdigit():
+        raise ValueError(
+            f"tokenizer {spec!r} needs a vocabulary size after the colon, for example 'bpe:4096'"
+        )
+    return int(argument)
+
+
+def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
+    """Rebuild what `Tokenizer.to_dict` described."""
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind not in _KINDS:
+        raise ValueError(f"tokenizer kind {kind!r} is none of {', '.join(_KINDS)}")
+    return _KINDS[kind].from_dict(data)
+
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a tokenizer that `save` wrote. ValueError with the path when the file is damaged."""
+    path = Path(path)
+    try:
+        return tokenizer_from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is no tokenizer file: {error}") from None

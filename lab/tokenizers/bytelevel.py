@@ -1,0 +1,224 @@
+"""Tokenizers over UTF-8 bytes: plain bytes, byte-pair encoding trained here, GPT-2's from its files.
+
+No text is unknown to them, so the `unknown` argument of encode changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lab.tokenizers.base import Piece, Tokenizer, Unknown, check_unknown
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer as Engine
+
+END_OF_TEXT = "<|endoftext|>"
+_CHUNK = 1 << 16  # characters given to the engine at a time: bounds its memory on large corpora
+
+
+class ByteTokenizer(Tokenizer):
+    """One id per UTF-8 byte, 0 to 255."""
+
+    kind = "byte"
+
+    @property
+    def vocab_size(self) -> int:
+        return 256
+
+    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
+        check_unknown(unknown)
+        return list(_utf8(text))
+
+    def encode_array(self, text: str) -> np.ndarray:
+        return np.frombuffer(_utf8(text), dtype=np.uint8).astype(self.dtype)
+
+    def pieces(self, ids: Iterable[int]) -> list[Piece]:
+        return [bytes((i,)) for i in self.check_ids(ids)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ByteTokenizer:
+        return cls()
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text holds half of a surrogate pair (U+{ord(text[error.start]):04X} at position "
+            f"{error.start}), which is no character and has no UTF-8 form; remove it"
+        ) from None
+
+
+@cache
+def byte_alphabet() -> tuple[str, ...]:
+    """The printable character that GPT-2's files write for each byte 0 to 255.
+
+    Printable Latin-1 bytes stand for themselves; the others take the characters from U+0100 on, in byte
+    order (Radford et al. 2019, released code of GPT-2).
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    stand_ins = iter(range(0x100, 0x200))
+    return tuple(chr(b) if b in printable else chr(next(stand_ins)) for b in range(256))
+
+
+class BPETokenizer(Tokenizer):
+    """Byte-pair encoding over UTF-8 bytes with GPT-2's pre-tokenization.
+
+    `vocabulary` and `merges` are written in the byte alphabet above, as in GPT-2's vocab.json and
+    merges.txt. `end_of_text`, when given, is a vocabulary entry that no merge makes.
+    """
+
+    kind = "bpe"
+
+    def __init__(
+        self,
+        vocabulary: dict[str, int],
+        merges: Iterable[tuple[str, str]],
+        end_of_text: str | None = None,
+    ) -> None:
+        self.vocabulary = dict(vocabulary)
+        self.merges = tuple((a, b) for a, b in merges)
+        self.end_of_text = end_of_text
+        if sorted(self.vocabulary.values()) != list(range(len(self.vocabulary))):
+            raise ValueError(f"the vocabulary's ids must be 0 to {len(self.vocabulary) - 1}, each once")
+        byte_of = {c: b for b, c in enumerate(byte_alphabet())}
+        missing = [c for c in byte_of if c not in self.vocabulary]
+        if missing:
+            raise ValueError(
+                f"the vocabulary lacks {len(missing)} of the 256 bytes, the first {missing[0]!r}"
+            )
+        self._bytes: list[bytes] = [b""] * len(self.vocabulary)
+        for piece, i in self.vocabulary.items():
+            if piece == end_of_text:
+                self._bytes[i] = piece.encode("utf-8")
+                continue
+            try:
+                self._bytes[i] = bytes(byte_of[c] for c in piece)
+            except KeyError:
+                raise ValueError(
+                    f"vocabulary entry {piece!r} is not written in GPT-2's byte alphabet"
+                ) from None
+        if end_of_text is not None:
+            if end_of_text not in self.vocabulary:
+                raise ValueError(f"end-of-text piece {end_of_text!r} is not in the vocabulary")
+            self.bos_id = self.eos_id = self.vocabulary[end_of_text]
+        self._engine: Engine | None = None
+
+    @classmethod
+    def train(cls, text: str, vocab_size: int) -> BPETokenizer:
+        """Learn `vocab_size` - 256 merges from `text`; fewer where the text offers no more pairs."""
+        if vocab_size < 256:
+            raise ValueError(f"a byte-level BPE needs at least its 256 bytes, not {vocab_size} entries")
+        if not text:
+            raise ValueError("byte-pair encoding cannot be trained on an empty text")
+        from tokenizers import Tokenizer as Engine
+        from tokenizers import models, pre_tokenizers, trainers
+
+        engine = Engine(models.BPE())
+        engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size, initial_alphabet=list(byte_alphabet()), show_progress=False
+        )
+        engine.train_from_iterator(_chunks(text), trainer)
+        learned = json.loads(engine.to_str())["model"]
+        merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in learned["merges"]]
+        return cls(learned["vocab"], merges)
+
+    @classmethod
+    def from_gpt2_files(cls, folder: str | Path) -> BPETokenizer:
+        """GPT-2's tokenizer from a folder with vocab.json and merges.txt."""
+        folder = Path(folder).expanduser()
+        vocab, merges = folder / "vocab.json", folder / "merges.txt"
+        absent = [p.name for p in (vocab, merges) if not p.is_file()]
+        if absent:
+            raise ValueError(f"{folder} has no {' and no '.join(absent)}; GPT-2's tokenizer needs both files")
+        try:
+            vocabulary = json.loads(vocab.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{vocab} is not a JSON vocabulary: {error}") from None
+        pairs = []
+        for number, line in enumerate(merges.read_text(encoding="utf-8").splitlines(), start=1):
+            if number == 1 and line.startswith("#version"):
+                continue
+            if line:
+                left, _, right = line.partition(" ")
+                if not left or not right or " " in right:
+                    raise ValueError(f"{merges} line {number} is not a pair of pieces: {line!r}")
+                pairs.append((left, right))
+        return cls(vocabulary, pairs, END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def engine(self) -> Engine:
+        """The compiled encoder, made at first use."""
+        if self._engine is None:
+            from tokenizers import AddedToken, models, pre_tokenizers
+            from tokenizers import Tokenizer as Engine
+
+            engine = Engine(models.BPE(vocab=self.vocabulary, merges=list(self.merges)))
+            engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+            if self.end_of_text is not None:
+                engine.add_special_tokens([AddedToken(self.end_of_text, normalized=False)])
+            self._engine = engine
+        return self._engine
+
+    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
+        check_unknown(unknown)
+        _utf8(text)  # the engine's own message for a lone surrogate names neither place nor character
+        return [i for encoding in self.engine.encode_batch(list(_chunks(text))) for i in encoding.ids]
+
+    def pieces(self, ids: Iterable[int]) -> list[Piece]:
+        return [self._bytes[i] for i in self.check_ids(ids)]
+
+    def to_dict(self) -> dict[str, Any]:
+        by_id = sorted(self.vocabulary, key=self.vocabulary.__getitem__)
+        return {
+            "kind": self.kind,
+            "vocabulary": by_id,
+            "merges": [list(pair) for pair in self.merges],
+            "end_of_text": self.end_of_text,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> BPETokenizer:
+        vocabulary, merges = data.get("vocabulary"), data.get("merges")
+        if not isinstance(vocabulary, list) or not isinstance(merges, list):
+            raise ValueError("a bpe tokenizer needs the lists 'vocabulary' and 'merges'")
+        if not all(isinstance(m, list) and len(m) == 2 for m in merges):
+            raise ValueError("each entry of a bpe tokenizer's 'merges' is a pair of pieces")
+        return cls(
+            {p: i for i, p in enumerate(vocabulary)}, [(a, b) for a, b in merges], data.get("end_of_text")
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None}
+
+
+# Between a line break and a visible character GPT-2's pre-tokenizer always cuts (only a space can join the
+# word that follows it), so a text may be encoded in parts that end there and give the same ids.
+_CUT = re.compile(r"(?<=\n)(?=\S)")
+
+
+def _chunks(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _CHUNK:
+        cut = _CUT.search(text, start + _CHUNK)
+        if cut is None:
+            break
+        yield text[start : cut.start()]
+        start = cut.start()
+    yield text[start:]
