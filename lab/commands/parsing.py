@@ -1,0 +1,138 @@
+"""From words to options: tyro reads a dataclass; what it says about a mistake becomes one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import os
+import re
+import types
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+Options = TypeVar("Options")
+
+_WIDE = "2000"
+_FRAME = re.compile(r"[╭╮╰╯│─]+")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class UsageError(ValueError):
+    """Words that are no options of the command."""
+
+
+def parse(options: type[Options], *, prog: str, words: Sequence[str]) -> Options:
+    """Read the words into the options class. ``--help`` prints and raises SystemExit(0).
+
+    Raises:
+        UsageError: one sentence that names the word at fault and the nearest option.
+    """
+    words = _spelled_flags(words)
+    if "-h" in words or "--help" in words:
+        return tyro.cli(options, prog=prog, args=words)
+    complaint = io.StringIO()
+    with _environment(COLUMNS=_WIDE), contextlib.redirect_stderr(complaint):
+        try:
+            return tyro.cli(options, prog=prog, args=words)
+        except SystemExit as refused:
+            if not refused.code:
+                raise
+    raise UsageError(_one_sentence(complaint.getvalue(), prog))
+
+
+def _spelled_flags(words: Sequence[str]) -> list[str]:
+    """``--model.use-bias False`` as well as ``--model.no-use-bias``."""
+    spelled: list[str] = []
+    for word in words:
+        flag = re.fullmatch(r"--([\w-]+)\.([\w-]+)", spelled[-1]) if spelled else None
+        if flag and word.lower() in ("true", "false"):
+            group, field = flag.groups()
+            spelled[-1] = f"--{group}.{'no-' if word.lower() == 'false' else ''}{field}"
+        else:
+            spelled.append(word)
+    return spelled
+
+
+def _one_sentence(complaint: str, prog: str) -> str:
+    """The first paragraph of tyro's box and the option it suggests, without the box."""
+    lines = [" ".join(_FRAME.sub(" ", _COLOUR.sub("", line)).split()) for line in complaint.splitlines()]
+    title, message, near = "", [], ""
+    rules = 0
+    for line, raw in zip(lines, complaint.splitlines(), strict=True):
+        if raw.lstrip().startswith("╭"):
+            title = line
+        elif not line:
+            rules += 1
+        elif rules == 0:
+            message.append(line)
+        elif not near and line.startswith("--"):
+            near = line.split()[0]
+    said = " ".join(message) or title
+    said = said.replace("Unrecognized options:", "There is no option").rstrip(".")
+    hint = f"; did you mean {near}?" if near and near not in said else "."
+    return f"{said}{hint} See {prog} --help."
+
+
+@contextlib.contextmanager
+def _environment(**changes: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def overrides_of(config: type, *, leave_out: Sequence[str] = ()) -> Any:
+    """A TypedDict of a config's fields, none of them required: it holds what was given and nothing else.
+
+    tyro would otherwise hand back every field, and a preset could not be told from a value typed by hand.
+    """
+    helps = field_help(config)
+    fields: dict[str, Any] = {}
+    for name, kind in get_type_hints(config).items():
+        if name in leave_out or name not in {f.name for f in dataclasses.fields(config)}:
+            continue
+        nested = _dataclass_in(kind)
+        kind = overrides_of(nested) if nested else kind
+        fields[name] = kind if nested else Annotated[kind, tyro.conf.arg(help=helps.get(name, ""))]
+    return TypedDict(config.__name__, fields, total=False)  # type: ignore[operator]
+
+
+def given(overrides: Any) -> dict[str, Any]:
+    """The overrides that were really typed: groups of which nothing was typed are left out."""
+    return {name: value for name, value in dict(overrides or {}).items() if value != {}}
+
+
+def _dataclass_in(kind: Any) -> type | None:
+    """The dataclass in ``SomeConfig`` or ``SomeConfig | None``."""
+    parts = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return next((part for part in parts if dataclasses.is_dataclass(part) and isinstance(part, type)), None)
+
+
+def field_help(config: type) -> dict[str, str]:
+    """What a config's source says about its fields: the string below a field, or the comment beside it."""
+    found: dict[str, str] = {}
+    names = {f.name for f in dataclasses.fields(config)}
+    last = ""
+    for line in inspect.getsource(config).splitlines():
+        field = re.match(r"    (\w+): [^#]*(?:#\s*(.*))?$", line)
+        string = re.match(r'    """(.*?)(?:""")?$', line)
+        if field and field[1] in names:
+            last = field[1]
+            if field[2]:
+                found[last] = field[2]
+        elif string and last:
+            found[last] = string[1]
+            last = ""
+        else:
+            last = ""
+    return found

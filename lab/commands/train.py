@@ -1,0 +1,193 @@
+"""residlab train: a new run, or more of an old one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from lab.commands.parsing import given, overrides_of
+from lab.training.config import DataConfig, TrainingConfig
+from model.config import GPTConfig
+
+if TYPE_CHECKING:
+    from lab.runs import Run
+    from lab.training import RunConfig
+
+    ModelOverrides = DataOverrides = TrainingOverrides = dict[str, Any]
+else:
+    ModelOverrides = overrides_of(GPTConfig, leave_out=["d_vocab"])
+    DataOverrides = overrides_of(DataConfig, leave_out=["corpus"])
+    TrainingOverrides = overrides_of(TrainingConfig)
+
+DONE, DIVERGED, FAILED = 0, 3, 1
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a small GPT into a run folder, or go on with one (--resume).
+
+    The preset gives the model's shape, the recipe how it is trained; whatever is typed beside them counts before
+    both: --model.n-layers 6, --training.lr 3e-4, --data.tokenizer bpe:4096.
+    """
+
+    corpus: str = "stories"
+    """A built-in corpus (stories, python, induction, modular-addition, brackets, shakespeare), a text file or a
+    folder of text files."""
+    preset: str = "nano"
+    """The model's shape: nano, small, tinygpt, minigpt, gpt2-small."""
+    recipe: str = "fast"
+    """How it is trained: fast, textbook, nanogpt."""
+    steps: int | None = None
+    """Updates of the weights; by default the recipe's."""
+    run: Path | None = None
+    """The new run's folder; by default one named after corpus, preset and recipe in RESIDLAB_RUNS or ./runs."""
+    seed: int = 0
+    """Seed of the weights, the dropout and the order of the data."""
+    resume: Path | None = None
+    """Go on with this run from its last checkpoint. Takes no other option."""
+    quiet: bool = False
+    """No progress, only the result."""
+    model: Annotated[ModelOverrides, tyro.conf.arg(help="Fields of the model.")] = field(default_factory=dict)
+    data: Annotated[DataOverrides, tyro.conf.arg(help="Fields of the data.")] = field(default_factory=dict)
+    training: Annotated[TrainingOverrides, tyro.conf.arg(help="Fields of the training.")] = field(
+        default_factory=dict
+    )
+
+
+def train(options: Train) -> int:
+    """Train in this process; returns 0, 3 after a divergence, 130 after Ctrl-C."""
+    from lab.commands.progress import Progress
+
+    if options.resume is not None:
+        return _resume(options)
+    config = run_config(options)
+    path = options.run or _free_path(config)
+    _refuse_existing(path)
+
+    from lab.training import train as start  # torch from here on
+
+    with Progress(config.training.steps, quiet=options.quiet or not _first_process()) as progress:
+        with stopping_on_interrupt(path) as interrupted:
+            run = start(config, run=path, on_step=progress)
+    return _report(run, interrupted)
+
+
+def run_config(options: Train) -> RunConfig:
+    """The typed options over the recipe over the preset."""
+    from lab.training import build_run_config
+
+    data = given(options.data)
+    return build_run_config(
+        options.corpus,
+        preset=options.preset,
+        recipe=options.recipe,
+        steps=options.steps,
+        seed=options.seed,
+        model_overrides=given(options.model),
+        training_overrides=given(options.training),
+        **data,
+    )
+
+
+def _resume(options: Train) -> int:
+    from lab.commands.progress import Progress
+    from lab.runs import find_run
+
+    others = [f.name for f in fields(Train) if f.name not in ("resume", "quiet")]
+    plain = Train()
+    changed = [f"--{name}" for name in others if getattr(options, name) != getattr(plain, name)]
+    if changed:
+        raise ValueError(f"--resume goes on with the run as it is, so {', '.join(changed)} cannot be given with it.")
+    run = find_run(options.resume or "")
+    status = run.status()
+    if status.active:
+        if status.state == "paused" or run.requested("pause"):
+            run.request_continue()
+            print(f"{run.path} was paused at step {status.step}; its process goes on.")
+            return DONE
+        raise ValueError(f"{run.path} is being trained by process {status.pid}, at step {status.step}.")
+
+    from lab.training import resume  # torch from here on
+
+    with Progress(status.max_steps, quiet=options.quiet or not _first_process()) as progress:
+        with stopping_on_interrupt(run.path) as interrupted:
+            run = resume(run.path, on_step=progress)
+    return _report(run, interrupted)
+
+
+def _report(run: Run, interrupted: list[int]) -> int:
+    status = run.status()
+    if not _first_process():
+        return {"done": DONE, "diverged": DIVERGED}.get(status.state, INTERRUPTED if interrupted else DONE)
+    losses = [row for row in run.metrics() if row.get("val_loss") is not None]
+    best = min(losses, key=lambda row: row["val_loss"], default=None)
+    said = f"{run.path}: {status.state} at step {status.step} of {status.max_steps}"
+    if best is not None:
+        said += f", val {losses[-1]['val_loss']:.4f} nats/token"
+        said += f" (best {best['val_loss']:.4f} at step {best['step']})" if best is not losses[-1] else ""
+        said += f", {losses[-1]['seconds'] / 60:.1f} minutes of training"
+    print(said)
+    if status.state == "diverged":
+        print(f"{status.error}. Its last good checkpoint stays; start another run with a lower learning rate.")
+        return DIVERGED
+    if status.resumable:
+        print(f"Go on with it: residlab train --resume {run.path}")
+    elif status.state == "done":
+        print(f'Next: residlab sample {run.path} --prompt "..."   or   residlab explore')
+    return INTERRUPTED if interrupted else FAILED if status.state == "failed" else DONE
+
+
+INTERRUPTED = 130
+
+
+def _refuse_existing(path: Path) -> None:
+    from lab.runs import Run, RunExistsError
+
+    if Run(path).exists() and _first_process():
+        raise RunExistsError(
+            f"{path} already holds a run: go on with it (residlab train --resume {path}) or name another with --run"
+        )
+
+
+def _free_path(config: RunConfig) -> Path:
+    from lab.runs import fresh_run_path
+
+    corpus = re.sub(r"[^\w.-]+", "-", Path(config.data.corpus).stem).strip("-.") or "corpus"
+    return fresh_run_path(f"{corpus}-{config.preset}-{config.recipe}-s{config.training.seed}")
+
+
+def _first_process() -> bool:
+    """Whether this is the process that speaks: the only one, or torchrun's first."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def stopping_on_interrupt(path: Path) -> Iterator[list[int]]:
+    """The first Ctrl-C asks the trainer to write a checkpoint and stop; a second one ends it at once.
+
+    Yields a list that holds the signals that came. Before there is a run folder, one Ctrl-C is enough.
+    """
+    from lab.runs import Run
+
+    came: list[int] = []
+
+    def ask(number: int, frame: Any) -> None:
+        came.append(number)
+        run = Run(path)
+        if len(came) > 1 or not run.exists():
+            raise KeyboardInterrupt
+        run.request_stop()
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
