@@ -140,14 +140,14 @@ class GPTConfig:
         known = [f.name for f in dataclasses.fields(GPTConfig)]
         unknown = [name for name in values if name not in known]
         if unknown:
-            raise ConfigError([(n, f"Unknown model field {n!r}{nearest(n, known)}.") for n in unknown])
+            raise ConfigError([(n, f"Unknown model field {n!r}{nearest(n, known)}") for n in unknown])
         return GPTConfig(**values)
 
     @staticmethod
     def preset(name: str, **changes: Any) -> GPTConfig:
         """A named starting point (``PRESETS``) with some fields changed."""
         if name not in PRESETS:
-            raise ConfigError([("preset", f"Unknown preset {name!r}{nearest(name, PRESETS)}.")])
+            raise ConfigError([("preset", f"Unknown preset {name!r}{nearest(name, PRESETS)}")])
         return GPTConfig.from_dict({**PRESETS[name], **changes})
 
     @staticmethod
@@ -165,7 +165,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "minigpt": dict(d_vocab=65, n_ctx=512, d_model=256, n_layers=4, n_heads=8),
     # nanoGPT's CPU shape: 804,096 parameters.
     "nano": dict(
-        d_vocab=65, n_ctx=64, d_model=128, n_layers=4, n_heads=4, use_bias=False, act_fn="gelu", tie_word_embeddings=True
+        d_vocab=65,
+        n_ctx=64,
+        d_model=128,
+        n_layers=4,
+        n_heads=4,
+        use_bias=False,
+        act_fn="gelu",
+        tie_word_embeddings=True,
     ),
     "small": dict(
         d_vocab=65,
@@ -186,10 +193,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def nearest(name: str, known: Any) -> str:
-    """``"; did you mean 'x'?"`` or the whole list when nothing is near."""
-    names = sorted(known)
+    """The end of an error's sentence: ``"; did you mean 'x'?"``, or what is known when nothing is near."""
+    names = sorted(map(str, known))
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(map(str, names))}"
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    if len(names) > 12:
+        return f"; there are {len(names)}, such as {', '.join(names[:3])}."
+    return f"; known are {', '.join(names)}."
 
 
 def _default_of(name: str, values: dict[str, Any]) -> int:
@@ -211,7 +222,9 @@ def _rotary_scaling(values: dict[str, Any]) -> RotaryScaling:
     known = [f.name for f in dataclasses.fields(RotaryScaling)]
     for name in values:
         if name not in known:
-            raise ConfigError([("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}.")])
+            raise ConfigError(
+                [("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}")]
+            )
     return RotaryScaling(**values)
 
 
@@ -233,7 +246,7 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
 
     def choice(field: str, allowed: tuple[str, ...]) -> None:
         value = values[field]
-        require(field, value in allowed, f"{field} is {value!r}{nearest(str(value), allowed)}.")
+        require(field, value in allowed, f"{field} is {value!r}{nearest(str(value), allowed)}")
 
     def whole(field: str, least: int = 1) -> None:
         value = values[field]
@@ -314,7 +327,9 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     if scaling is None:
         return
     if not isinstance(scaling, RotaryScaling):
-        require("rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling.")
+        require(
+            "rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling."
+        )
         return
     require(
         "rotary_scaling",
@@ -325,7 +340,7 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     require(
         "rotary_scaling",
         kind in ROTARY_SCALINGS,
-        f"rotary_scaling.kind is {kind!r}{nearest(str(kind), ROTARY_SCALINGS)}.",
+        f"rotary_scaling.kind is {kind!r}{nearest(str(kind), ROTARY_SCALINGS)}",
     )
     fine = _is_number(scaling.factor) and scaling.factor >= 1
     require("rotary_scaling", fine, f"rotary_scaling.factor is {scaling.factor!r}; it must be at least 1.")

@@ -1,0 +1,121 @@
+"""How a model knows where a token stands: learned, sinusoidal, rotary, ALiBi, or not at all."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from model.config import GPTConfig, RotaryScaling
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector a position, added to the embedding: GPT-2's way. ``weight`` [n_ctx, d_model]."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(config.n_ctx, config.d_model))
+
+    @property
+    def W_pos(self) -> Tensor:
+        return self.weight
+
+    def forward(self, position_ids: Tensor) -> Tensor:
+        return nn.functional.embedding(position_ids, self.weight)  # a gather, never a view of the weight
+
+
+class SinusoidalPositions(nn.Module):
+    """sin and cos of the position at geometric wavelengths, interleaved: Vaswani et al. 2017, section 3.5."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.d_model = config.d_model
+
+    def forward(self, position_ids: Tensor) -> Tensor:
+        # [..., pos, d_model] in fp32
+        even = torch.arange(0, self.d_model, 2, device=position_ids.device, dtype=torch.float32)
+        angle = position_ids[..., None].float() * torch.exp(even * (-math.log(10000.0) / self.d_model))
+        return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)[..., : self.d_model]
+
+
+def rotary_frequencies(config: GPTConfig) -> tuple[Tensor, float]:
+    """Radians a position for each pair of dimensions [d_head / 2], and the factor on cos and sin.
+
+    Su et al. 2021 (arXiv 2104.09864), with the scalings of ``RotaryScaling``. In fp32, as transformers has it, so
+    that a model read from there is the same to the last digit also in fp64.
+    """
+    assert config.d_head is not None
+    scaling = config.rotary_scaling
+    base = config.rotary_base
+    if scaling is not None and scaling.kind == "ntk" and config.d_head > 2:
+        base *= scaling.factor ** (config.d_head / (config.d_head - 2))
+    exponent = torch.arange(0, config.d_head, 2, dtype=torch.int64).float() / config.d_head
+    frequencies = 1.0 / base**exponent
+    if scaling is None or scaling.kind == "ntk":
+        return frequencies, 1.0
+    if scaling.kind == "linear":
+        return frequencies / scaling.factor, 1.0
+    return _yarn(frequencies, config.d_head, base, scaling)
+
+
+def _yarn(frequencies: Tensor, d_head: int, base: float, scaling: RotaryScaling) -> tuple[Tensor, float]:
+    """Interpolate slow frequencies, keep fast ones, blend between: arXiv 2309.00071, section 3.2."""
+
+    def pair_that_turns(times: float) -> float:
+        return d_head * math.log(scaling.original_n_ctx / (times * 2 * math.pi)) / (2 * math.log(base))  # type: ignore[operator]
+
+    low = max(math.floor(pair_that_turns(scaling.beta_fast)), 0)
+    high = min(math.ceil(pair_that_turns(scaling.beta_slow)), d_head - 1)
+    ramp = ((torch.arange(d_head // 2).float() - low) / max(high - low, 1e-3)).clamp(0, 1)
+    blended = frequencies / scaling.factor * ramp + frequencies * (1 - ramp)
+    return blended, 0.1 * math.log(scaling.factor) + 1.0 if scaling.factor > 1 else 1.0
+
+
+class Rotary:
+    """cos and sin for rotary positions, kept for all n_ctx positions after the first use on a device.
+
+    Not a module and holds no buffer: nothing to save, nothing for a meta-device load to leave uninitialised.
+    """
+
+    def __init__(self, config: GPTConfig):
+        self.config = config
+        self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """cos and sin [..., pos, 1, d_head], to broadcast over heads."""
+        if torch.compiler.is_compiling():
+            cos, sin = self._table(position_ids.device, dtype)
+        else:
+            key = (position_ids.device, dtype)
+            if key not in self._tables:
+                self._tables[key] = self._table(*key)
+            cos, sin = self._tables[key]
+        return cos[position_ids].unsqueeze(-2), sin[position_ids].unsqueeze(-2)
+
+    def _table(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        frequencies, factor = rotary_frequencies(self.config)
+        positions = torch.arange(self.config.n_ctx, device=device).float()
+        angles = positions[:, None] * frequencies.to(device)
+        angles = torch.cat((angles, angles), dim=-1)  # [n_ctx, d_head]
+        return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn pairs (i, i + d_head/2) of x [batch, pos, head, d_head], the pairing of GPT-NeoX and Llama."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
+def alibi_slopes(n_heads: int) -> Tensor:
+    """One slope a head, geometric: Press et al. 2022 (arXiv 2108.12409). Any head count, as in their code."""
+
+    def powers(n: int) -> list[float]:
+        start = 2.0 ** (-(2.0 ** -(math.log2(n) - 3)))
+        return [start ** (i + 1) for i in range(n)]
+
+    whole = 2 ** math.floor(math.log2(n_heads))
+    slopes = powers(whole)
+    if whole < n_heads:
+        slopes += powers(2 * whole)[0::2][: n_heads - whole]
+    return torch.tensor(slopes)

@@ -1,0 +1,109 @@
+"""Text in and out of a model: what GPT accepts as input, under TransformerLens' method names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class TextMethods:
+    """Mixed into GPT; reads ``self.tokenizer`` (``encode(text) -> ids``, ``decode(ids) -> text``)."""
+
+    tokenizer: Any
+    config: Any
+    device: torch.device
+
+    def as_tokens(self, input: Any, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Token ids [batch, pos] and their mask (None: no padding) from ids, text, or a list of either."""
+        if isinstance(input, str):
+            input = [input]
+        if isinstance(input, (list, tuple)) and input and isinstance(input[0], (str, list, tuple)):
+            rows = [self._encode(row) if isinstance(row, str) else list(row) for row in input]
+            return self._left_padded(rows)
+        tokens = input if isinstance(input, Tensor) else torch.as_tensor(input)
+        tokens = tokens.unsqueeze(0) if tokens.ndim == 1 else tokens
+        if torch.compiler.is_compiling():
+            return tokens, attention_mask
+        self._check(tokens, attention_mask)
+        return tokens, attention_mask
+
+    def _check(self, tokens: Tensor, attention_mask: Tensor | None) -> None:
+        if tokens.ndim != 2 or tokens.numel() == 0:
+            empty = (
+                "there is no token to read" if tokens.numel() == 0 else "they must be [pos] or [batch, pos]"
+            )
+            raise ValueError(f"Tokens are {list(tokens.shape)}: {empty}.")
+        if tokens.is_floating_point() or tokens.dtype == torch.bool:
+            raise ValueError(
+                f"Tokens are {tokens.dtype}; they must be whole numbers (a residual needs start_at_layer)."
+            )
+        low, high = (int(x) for x in tokens.aminmax())
+        if low < 0 or high >= self.config.d_vocab:
+            bad = low if low < 0 else high
+            raise ValueError(f"Token id {bad} is outside the vocabulary, 0 to {self.config.d_vocab - 1}.")
+        if attention_mask is not None and (
+            attention_mask.ndim != 2
+            or attention_mask.shape[0] != tokens.shape[0]
+            or attention_mask.shape[1] < tokens.shape[1]
+        ):
+            raise ValueError(
+                f"attention_mask is {list(attention_mask.shape)}; tokens are {list(tokens.shape)}: "
+                "it needs a row each and a column for every cached and new position."
+            )
+
+    def _encode(self, text: str) -> list[int]:
+        if self.tokenizer is None:
+            raise ValueError("This model has no tokenizer: give token ids, or set model.tokenizer.")
+        return list(self.tokenizer.encode(text))
+
+    def _left_padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
+        """Rows flush right; padding holds id 0 and is masked, so its id never matters."""
+        for index, row in enumerate(rows):
+            if not row:
+                raise ValueError(f"Input {index} of {len(rows)} is empty: there is no token to read.")
+        length = max(map(len, rows))
+        tokens = torch.zeros(len(rows), length, dtype=torch.long)
+        mask = torch.zeros(len(rows), length, dtype=torch.long)
+        for index, row in enumerate(rows):
+            tokens[index, length - len(row) :] = torch.tensor(row)
+            mask[index, length - len(row) :] = 1
+        self._check(tokens, None)
+        tokens, mask = tokens.to(self.device), mask.to(self.device)
+        return tokens, None if bool(mask.all()) else mask
+
+    def to_tokens(self, input: Any, prepend_bos: bool = False, **_: Any) -> Tensor:
+        """Token ids [batch, pos] of a text or texts. Nothing is prepended unless asked for."""
+        if prepend_bos:
+            bos = getattr(self.tokenizer, "bos_id", None)
+            if bos is None:
+                raise ValueError("prepend_bos: this model's tokenizer has no beginning-of-sequence token.")
+            texts = [input] if isinstance(input, str) else input
+            return self.as_tokens([[bos, *self._encode(text)] for text in texts])[0]
+        return self.as_tokens(input)[0]
+
+    def to_string(self, tokens: Any) -> Any:
+        """The text of token ids [pos]; a list of texts for [batch, pos]."""
+        if self.tokenizer is None:
+            raise ValueError("This model has no tokenizer: set model.tokenizer to turn ids into text.")
+        ids = tokens.tolist() if isinstance(tokens, Tensor) else tokens
+        if isinstance(ids, int):
+            ids = [ids]
+        if ids and isinstance(ids[0], list):
+            return [self.tokenizer.decode(row) for row in ids]
+        return self.tokenizer.decode(list(ids))
+
+    def to_str_tokens(self, input: Any, **_: Any) -> list[str]:
+        """The text of each token of one input."""
+        tokens, _mask = self.as_tokens(input)
+        if tokens.shape[0] != 1:
+            raise ValueError(f"to_str_tokens takes one input; this one has {tokens.shape[0]} rows.")
+        return [self.to_string(token) for token in tokens[0].tolist()]
+
+    def to_single_token(self, text: str) -> int:
+        """The id of a text that is exactly one token."""
+        ids = self._encode(text)
+        if len(ids) != 1:
+            raise ValueError(f"{text!r} is {len(ids)} tokens, {ids}; it must be one.")
+        return ids[0]
