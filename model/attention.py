@@ -43,11 +43,7 @@ def make_bias(
     attention_mask: [batch, past + new] of 0 (padding) and 1, or None. A padded query sees only itself, which keeps
     its row finite; nobody else sees it.
     """
-    plain = (
-        config.attention_window is None
-        and config.positional_embedding_type != "alibi"
-        and attention_mask is None
-    )
+    plain = config.attention_window is None and config.positional_embedding_type != "alibi" and attention_mask is None
     if plain and (n_new == 1 or n_past == 0):
         return None, n_new > 1
     query = torch.arange(n_past, n_past + n_new, device=device)[:, None]
@@ -75,7 +71,6 @@ class Attention(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        assert config.d_head is not None and config.n_key_value_heads is not None
         self.n_heads, self.n_groups, self.d_head = config.n_heads, config.n_key_value_heads, config.d_head
         self.d_model, self.dropout = config.d_model, config.attn_dropout
         self.scale = config.d_head**-0.5
@@ -99,9 +94,7 @@ class Attention(nn.Module):
         )
         return self.attend(q, k, v, sight, past)
 
-    def forward_split(
-        self, q_in: Tensor, k_in: Tensor, v_in: Tensor, sight: Sight, past: Any = None
-    ) -> Tensor:
+    def forward_split(self, q_in: Tensor, k_in: Tensor, v_in: Tensor, sight: Sight, past: Any = None) -> Tensor:
         """As ``forward``, with an input of its own for every head: each [batch, pos, head, d_model]."""
         q, k, v = (
             einsum(x, w, "batch pos head d_model, head d_model d_head -> batch pos head d_head") + b
@@ -133,9 +126,7 @@ class Attention(nn.Module):
             )
         z = self.hook_z(z.transpose(1, 2))  # [batch, pos, head, d_head]
         if self.hook_result.listening:
-            result = einsum(
-                z, self.W_O, "batch pos head d_head, head d_head d_model -> batch pos head d_model"
-            )
+            result = einsum(z, self.W_O, "batch pos head d_head, head d_head d_model -> batch pos head d_model")
             out = self.hook_result(result).sum(-2)
             return out if self.w_o.bias is None else out + self.w_o.bias
         return self.w_o(z.flatten(-2))

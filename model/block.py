@@ -21,7 +21,7 @@ from model.attention import Attention, Sight
 from model.config import GPTConfig
 from model.hooks import Point, listening
 from model.mlp import MLP, GatedMLP
-from model.norms import make_norm
+from model.norms import Norm, make_norm
 
 
 class Block(nn.Module):
@@ -55,16 +55,14 @@ class Block(nn.Module):
     def after_mlp(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def attention(self, x: Tensor, norm: nn.Module | None, sight: Sight, past: Any) -> Tensor:
+    def attention(self, x: Tensor, norm: Norm | None, sight: Sight, past: Any) -> Tensor:
         """The attention sublayer's own output, reading the stream through ``norm``."""
         split = listening(self, "hook_attn_in", "hook_q_input", "hook_k_input", "hook_v_input")
         read = x if norm is None else norm(x)
         if split:
             q_in, k_in, v_in = self._split_inputs(x)
             if norm is not None:
-                if not torch.equal(read, norm.unwatched(x)) and listening(
-                    norm, "hook_scale", "hook_normalized"
-                ):
+                if not torch.equal(read, norm.unwatched(x)) and listening(norm, "hook_scale", "hook_normalized"):
                     raise ValueError(
                         "A hook edits ln1 while another listens to the split attention inputs (hook_attn_in, "
                         "hook_q_input, ...), which are normalised head by head and would not see the edit; "

@@ -65,9 +65,9 @@ class GPTConfig:
     d_model: int = 768
     n_layers: int = 12
     n_heads: int = 12
-    d_head: int | None = None
-    n_key_value_heads: int | None = None
-    d_mlp: int | None = None
+    d_head: int = None  # type: ignore[assignment]  # an int once made; so are the next two
+    n_key_value_heads: int = None  # type: ignore[assignment]
+    d_mlp: int = None  # type: ignore[assignment]
     # Variants
     act_fn: str = "gelu_new"
     gated_mlp: bool = False
@@ -222,9 +222,7 @@ def _rotary_scaling(values: dict[str, Any]) -> RotaryScaling:
     known = [f.name for f in dataclasses.fields(RotaryScaling)]
     for name in values:
         if name not in known:
-            raise ConfigError(
-                [("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}")]
-            )
+            raise ConfigError([("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}")])
     return RotaryScaling(**values)
 
 
@@ -327,9 +325,7 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     if scaling is None:
         return
     if not isinstance(scaling, RotaryScaling):
-        require(
-            "rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling."
-        )
+        require("rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling.")
         return
     require(
         "rotary_scaling",
@@ -346,5 +342,5 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     require("rotary_scaling", fine, f"rotary_scaling.factor is {scaling.factor!r}; it must be at least 1.")
     if kind == "yarn":
         length = scaling.original_n_ctx
-        fine = _is_int(length) and length >= 1
+        fine = length is not None and _is_int(length) and length >= 1
         require("rotary_scaling", fine, f"yarn needs original_n_ctx, the trained length; it is {length!r}.")

@@ -87,7 +87,7 @@ class GPT(TextMethods, WeightViews, InstrumentedModule):
         self.tokenizer: Any = None
         self.embed = Embed(config)
         self.hook_embed = Point()
-        self.pos_embed: nn.Module | None = None
+        self.pos_embed: LearnedPositions | SinusoidalPositions | None = None
         if config.positional_embedding_type == "standard":
             self.pos_embed = LearnedPositions(config)
         elif config.positional_embedding_type == "sinusoidal":
@@ -232,9 +232,7 @@ class GPT(TextMethods, WeightViews, InstrumentedModule):
             raise ValueError(f"targets are {list(targets.shape)}; logits are for {list(logits.shape[:2])}.")
         logits = logits if logits.dtype == torch.float64 else logits.float()
         reduction = "none" if per_token else "mean"
-        loss = F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction=reduction
-        )
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction=reduction)
         return loss.unflatten(0, targets.shape) if per_token else loss
 
     # --- generation --------------------------------------------------------------------------------------------
@@ -272,11 +270,7 @@ class GPT(TextMethods, WeightViews, InstrumentedModule):
         tied = self.config.tie_word_embeddings
         if tied and "unembed.weight" in state:
             embed, unembed = state.get("embed.weight"), state.pop("unembed.weight")
-            if (
-                embed is None
-                or embed.shape != unembed.shape
-                or not torch.equal(embed, unembed.to(embed.device))
-            ):
+            if embed is None or embed.shape != unembed.shape or not torch.equal(embed, unembed.to(embed.device)):
                 raise ValueError(
                     "This model ties embed.weight and unembed.weight, but the weights given for them disagree: "
                     "they come from an untied model. Set tie_word_embeddings=False to load both."

@@ -101,7 +101,7 @@ class Point(HookPoint):
             return result
 
         user_hook = hook
-        handle = super().add_hook(checked, dir, *args, **kwargs)
+        handle = super().add_hook(checked, dir, *args, **kwargs)  # type: ignore[arg-type]
         handle.user_hook = user_hook
         return handle
 
@@ -185,7 +185,7 @@ class InstrumentedModule(HookedRootModule):
             super().add_hook(one, hook, *args, **kwargs)
 
     @contextmanager
-    def hooks(  # type: ignore[override]
+    def hooks(
         self,
         fwd_hooks: Iterable[tuple[NamesFilter, Hook]] = (),
         bwd_hooks: Iterable[tuple[NamesFilter, Hook]] = (),
@@ -193,12 +193,12 @@ class InstrumentedModule(HookedRootModule):
         clear_contexts: bool = False,
     ) -> Iterator[Any]:
         """Temporary hooks. All names are checked before the first hook is attached; the user's own hooks stay."""
-        forward = [(name, hook) for names, hook in fwd_hooks for name in self.hook_names(names)]
-        backward = [(name, hook) for names, hook in bwd_hooks for name in self.hook_names(names)]
+        forward: list[Any] = [(name, hook) for names, hook in fwd_hooks for name in self.hook_names(names)]
+        backward: list[Any] = [(name, hook) for names, hook in bwd_hooks for name in self.hook_names(names)]
         with super().hooks(forward, backward, reset_hooks_end, clear_contexts):
             yield self
 
-    def run_with_cache(  # type: ignore[override]
+    def run_with_cache(
         self,
         *model_args: Any,
         names_filter: NamesFilter = None,
@@ -232,9 +232,7 @@ class InstrumentedModule(HookedRootModule):
             kept = kept.to(device) if device is not None else kept
             if remove_batch_dim:
                 if kept.shape[0] != 1:
-                    raise ValueError(
-                        f"remove_batch_dim needs a batch of one; {hook.name} has {kept.shape[0]} rows."
-                    )
+                    raise ValueError(f"remove_batch_dim needs a batch of one; {hook.name} has {kept.shape[0]} rows.")
                 kept = kept[0]
             cache[f"{hook.name}{suffix}"] = kept.clone() if copy else kept
 

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
 
+from model.mlp import GatedMLP
+from model.positions import LearnedPositions
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from model.block import Block
     from model.gpt import GPT
 
 
@@ -35,20 +41,20 @@ def initialize(model: GPT) -> None:
     config = model.config
     embedding_std = config.init_std if config.init == "gpt2" else config.d_model**-0.5
     _normal(model.embed.weight, "embed.W_E", config.seed, embedding_std)
-    if model.pos_embed is not None and isinstance(getattr(model.pos_embed, "weight", None), Tensor):
+    if isinstance(model.pos_embed, LearnedPositions):
         _normal(model.pos_embed.weight, "pos_embed.W_pos", config.seed, embedding_std)
     if not config.tie_word_embeddings:
         _normal(model.unembed.weight, "unembed.W_U", config.seed, embedding_std)
     shrink = (2 * config.n_layers) ** -0.5 if config.scaled_residual_init else 1.0
-    for layer, block in enumerate(model.blocks):
+    for layer, block in enumerate(cast("Iterable[Block]", model.blocks)):
         attn, mlp = block.attn, block.mlp
         here = f"blocks.{layer}"
         inner = {"attn.W_Q": attn.W_Q, "attn.W_K": attn.W_K, "attn.W_V": attn.W_V, "mlp.W_in": mlp.W_in}
-        if config.gated_mlp:
+        if isinstance(mlp, GatedMLP):
             inner["mlp.W_gate"] = mlp.W_gate
         for name, weight in inner.items():
             _matrix(weight, f"{here}.{name}", model, 1.0)
-        for name, weight in {"attn.W_O": attn.W_O, "mlp.W_out": mlp.W_out}.items():
+        for name, weight in (("attn.W_O", attn.W_O), ("mlp.W_out", mlp.W_out)):
             if config.zero_projection_init:
                 weight.zero_()
             else:

@@ -36,7 +36,6 @@ class MLP(nn.Module):
 
     def __init__(self, config: GPTConfig):
         super().__init__()
-        assert config.d_mlp is not None
         self.act = ACTIVATION[config.act_fn]
         self.w_in = nn.Linear(config.d_model, config.d_mlp, bias=config.use_bias)
         self.w_out = nn.Linear(config.d_mlp, config.d_model, bias=config.use_bias)
@@ -72,7 +71,6 @@ class GatedMLP(MLP):
 
     def __init__(self, config: GPTConfig):
         super().__init__(config)
-        assert config.d_mlp is not None
         self.w_gate = nn.Linear(config.d_model, config.d_mlp, bias=config.use_bias)
         self.hook_pre_linear = Point()
 

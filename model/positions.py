@@ -45,7 +45,6 @@ def rotary_frequencies(config: GPTConfig) -> tuple[Tensor, float]:
     Su et al. 2021 (arXiv 2104.09864), with the scalings of ``RotaryScaling``. In fp32, as transformers has it, so
     that a model read from there is the same to the last digit also in fp64.
     """
-    assert config.d_head is not None
     scaling = config.rotary_scaling
     base = config.rotary_base
     if scaling is not None and scaling.kind == "ntk" and config.d_head > 2:

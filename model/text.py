@@ -13,7 +13,7 @@ class TextMethods:
 
     tokenizer: Any
     config: Any
-    device: torch.device
+    device: Any
 
     def as_tokens(self, input: Any, attention_mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Token ids [batch, pos] and their mask (None: no padding) from ids, text, or a list of either."""
@@ -31,9 +31,7 @@ class TextMethods:
 
     def _check(self, tokens: Tensor, attention_mask: Tensor | None) -> None:
         if tokens.ndim != 2 or tokens.numel() == 0:
-            empty = (
-                "there is no token to read" if tokens.numel() == 0 else "they must be [pos] or [batch, pos]"
-            )
+            empty = "there is no token to read" if tokens.numel() == 0 else "they must be [pos] or [batch, pos]"
             raise ValueError(f"Tokens are {list(tokens.shape)}: {empty}.")
         if tokens.is_floating_point() or tokens.dtype == torch.bool:
             raise ValueError(

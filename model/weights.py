@@ -93,9 +93,7 @@ class WeightViews:
             tokens = self.to_single_token(tokens)  # type: ignore[attr-defined]
         return self.W_U.T[tokens]
 
-    def accumulated_bias(
-        self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True
-    ) -> Tensor:
+    def accumulated_bias(self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True) -> Tensor:
         """The sum [d_model] of the output biases added to the stream before ``layer`` (Pre-Norm only)."""
         if self.config.norm_placement != "pre":
             raise ValueError(
@@ -103,10 +101,11 @@ class WeightViews:
                 "their way into the stream; use lab.analysis.residual_decomposition."
             )
         total = self.embed.weight.new_zeros(self.config.d_model)
-        for block in list(self.blocks)[:layer]:
+        blocks: list[Any] = list(self.blocks)
+        for block in blocks[:layer]:
             total = total + block.attn.b_O
             if include_mlp_biases:
                 total = total + block.mlp.b_out
         if mlp_input:
-            total = total + self.blocks[layer].attn.b_O  # type: ignore[union-attr, operator]
+            total = total + blocks[layer].attn.b_O
         return total
