@@ -1,0 +1,157 @@
+"""The raw logit lens: what the model would predict if it stopped after each layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lab.analysis.prompts import Prompt, as_array, prompt_ids, token_texts, vocabulary_texts, watch
+from lab.analysis.results import Result, frame, grid
+
+if TYPE_CHECKING:
+    import pandas
+
+    from model.gpt import GPT
+
+
+@dataclass(frozen=True, eq=False)
+class LogitLens(Result):
+    """Predictions read from the stream at each row, for every position.
+
+    rows                name of each row: "embed", then "L0 mid" (if asked for), "L0", "L1", ...
+    layer               [row] layer it follows, -1 for the embedding
+    points              hook point of each row
+    top_tokens          [row, pos, k] ids, the most probable first; top_texts: how they are displayed
+    top_probabilities   [row, pos, k]
+    final_tokens        [pos] the model's own first choice; final_texts: how it is displayed
+    probability         [row, pos] that the row gives to final_tokens
+    rank                [row, pos] of final_tokens in the row, 1 = first (ties share the better rank)
+    entropy             [row, pos] of the row's distribution, nats
+    kl                  [row, pos] KL(model's own output || row), nats; the information the rest of the
+                        network adds
+    tokens, token_texts the prompt: ids [pos] and how they are displayed
+    final_error         largest |probability| difference between the last row and the model's own output
+    n_vocab             size of the vocabulary; entropy is at most its logarithm
+    """
+
+    rows: tuple[str, ...]
+    layer: np.ndarray
+    points: tuple[str, ...]
+    top_tokens: np.ndarray
+    top_texts: np.ndarray
+    top_probabilities: np.ndarray
+    final_tokens: np.ndarray
+    final_texts: tuple[str, ...]
+    probability: np.ndarray
+    rank: np.ndarray
+    entropy: np.ndarray
+    kl: np.ndarray
+    tokens: np.ndarray
+    token_texts: tuple[str, ...]
+    final_error: float
+    n_vocab: int
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each layer and position, with its first choice."""
+        row, pos = grid(*self.rank.shape)
+        return frame(
+            {
+                "row": np.array(self.rows, dtype=object)[row],
+                "layer": self.layer[row],
+                "position": pos,
+                "token": np.array(self.token_texts, dtype=object)[pos],
+                "first_choice": self.top_texts[:, :, 0].ravel(),
+                "first_probability": self.top_probabilities[:, :, 0].ravel(),
+                "final_choice": np.array(self.final_texts, dtype=object)[pos],
+                "probability": self.probability.ravel(),
+                "rank": self.rank.ravel(),
+                "entropy": self.entropy.ravel(),
+                "kl": self.kl.ravel(),
+            }
+        )
+
+
+def logit_lens(model: GPT, tokens: Prompt, top_k: int = 5, *, include_mid: bool = False) -> LogitLens:
+    """Read the stream after the embedding and after every layer through the final norm and the unembedding.
+
+    The final norm takes its statistics afresh at every row, as the model would if it ended there, so the last
+    row is the model's own output (``final_error`` says how closely). A Post-Norm model has no final norm: its
+    stream is unembedded as it is. The soft cap, where there is one, applies. ``include_mid`` adds the stream
+    after each attention.
+
+    This is the raw lens (nostalgebraist 2020, "interpreting GPT: the logit lens"): early rows speak a basis
+    that the unembedding was not trained to read, so an early row that looks wrong may only be illegible.
+    """
+    config = model.config
+    if not isinstance(top_k, int) or top_k < 1:
+        raise ValueError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    k = min(top_k, config.d_vocab)
+    ids = prompt_ids(model, tokens)
+    rows = [("embed", -1, "blocks.0.hook_resid_pre")]
+    for layer in range(config.n_layers):
+        if include_mid:
+            rows.append((f"L{layer} mid", layer, f"blocks.{layer}.hook_resid_mid"))
+        rows.append((f"L{layer}", layer, f"blocks.{layer}.hook_resid_post"))
+    logits, cache = watch(model, ids, [point for _, _, point in rows])
+
+    own = _log_softmax(logits[0])  # [pos, vocab]
+    final = own.argmax(-1)
+    statistics: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("top_tokens", "top_probabilities", "probability", "rank", "entropy", "kl")
+    }
+    log_p = own
+    with torch.no_grad():
+        for _, _, point in rows:
+            log_p = _log_softmax(read_stream(model, cache[point][0]))
+            for name, value in _statistics(log_p, own, final, k).items():
+                statistics[name].append(as_array(value))
+        final_error = float((log_p.exp() - own.exp()).abs().max())
+    arrays = {name: np.stack(parts) for name, parts in statistics.items()}
+    return LogitLens(
+        rows=tuple(name for name, _, _ in rows),
+        layer=np.array([layer for _, layer, _ in rows]),
+        points=tuple(point for _, _, point in rows),
+        top_texts=vocabulary_texts(model, arrays["top_tokens"]),
+        final_tokens=as_array(final),
+        final_texts=token_texts(model, final.tolist()),
+        tokens=as_array(ids[0]),
+        token_texts=token_texts(model, ids[0].tolist()),
+        final_error=final_error,
+        n_vocab=config.d_vocab,
+        **arrays,
+    )
+
+
+def read_stream(model: GPT, stream: Tensor) -> Tensor:
+    """Logits [..., vocab] of a stream [..., d_model] as the end of the model would read it; fires no hook."""
+    norm: Any = model.ln_final
+    if model.config.norm_placement != "post":
+        stream = norm.unwatched(stream)
+    logits = stream @ model.W_U
+    cap = model.config.logit_soft_cap
+    return logits if cap is None else cap * torch.tanh(logits / cap)
+
+
+def _log_softmax(logits: Tensor) -> Tensor:
+    if logits.dtype not in (torch.float32, torch.float64):
+        logits = logits.float()
+    return logits.log_softmax(-1)
+
+
+def _statistics(log_p: Tensor, own: Tensor, final: Tensor, k: int) -> dict[str, Tensor]:
+    top = log_p.topk(k, dim=-1)
+    of_final = log_p.gather(-1, final[:, None])  # [pos, 1]
+    p, p_own = log_p.exp(), own.exp()
+    return {
+        "top_tokens": top.indices,
+        "top_probabilities": top.values.exp(),
+        "probability": of_final[:, 0].exp(),
+        "rank": (log_p > of_final).sum(-1) + 1,
+        "entropy": -torch.xlogy(p, p).sum(-1),
+        # a probability that underflows to 0 contributes 0, as the limit does
+        "kl": torch.where(p_own > 0, p_own * (own - log_p), 0.0).sum(-1).clamp_min(0),
+    }
