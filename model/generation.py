@@ -1,0 +1,368 @@
+"""Generation: one token after another, with or without a key-value cache, the same tokens either way.
+
+The model sees at most the last n_ctx tokens. While everything fits, each new token costs one position (with the
+cache) or a pass over all of them (without). Past n_ctx the window slides: the last n_ctx tokens are run anew for
+each token and positions restart at 0, which is the only exact way, since a dropped token has left its mark in every
+later position's activations.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from model.kv_cache import KVCache, LayerCache
+from model.prompts import Prompts, TextStream
+from model.sampling import (
+    SamplingConfig,
+    SamplingError,
+    apply_min_p,
+    apply_repetition_penalty,
+    apply_temperature,
+    apply_top_k,
+    apply_top_p,
+    filtered_logits,
+    seen_tokens,
+)
+
+if TYPE_CHECKING:
+    from model.gpt import GPT
+
+__all__ = [
+    "KVCache",
+    "LayerCache",
+    "SamplingConfig",
+    "SamplingError",
+    "Step",
+    "apply_min_p",
+    "apply_repetition_penalty",
+    "apply_temperature",
+    "apply_top_k",
+    "apply_top_p",
+    "filtered_logits",
+    "generate",
+    "seen_tokens",
+    "stream",
+]
+
+RETURN_TYPES = ("input", "tokens", "text")
+Stop = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One generated token.
+
+    text: what the token adds to the text; "" without a tokenizer, or while a character's bytes are incomplete.
+    probability, logprob (nats), entropy (nats), top: of the model's own distribution, before temperature and
+    filters. top: the likeliest tokens as (id, probability), likeliest first.
+    sampled_probability: of this token in the filtered distribution it was drawn from.
+    is_last: no step follows: a stop token, or max_new_tokens reached.
+    """
+
+    index: int
+    token: int
+    text: str
+    probability: float
+    logprob: float
+    sampled_probability: float
+    entropy: float
+    top: tuple[tuple[int, float], ...]
+    is_last: bool
+
+
+def generate(
+    model: GPT,
+    input: Any = "",
+    max_new_tokens: int = 50,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    *,
+    seed: int | None = None,
+    stop_tokens: Stop | Sequence[Stop] = (),
+    use_cache: bool = True,
+    return_cache: bool = False,
+    return_type: str = "input",
+    attention_mask: Tensor | None = None,
+) -> Any:
+    """Continue a prompt, or several at once, by up to ``max_new_tokens`` tokens.
+
+    input: text or a list of texts (with ``model.tokenizer``), token ids [pos] or [batch, pos], or a list of id lists.
+    Prompts of unequal length are left-padded and masked; each row is what its prompt gives alone. A prompt without
+    tokens starts from the tokenizer's beginning-of-sequence token.
+
+    Returns prompt and continuation in the form of the input: text for text, a list for a list, a tensor for a tensor
+    (and for one text with ``return_type="tokens"``, [1, pos]). ``return_type="text"`` or ``"tokens"`` asks for the
+    other form. A row ends at its first stop token, which is kept; in a [batch, pos] tensor the columns after it
+    repeat it. With ``return_cache`` returns (that, ActivationCache): the activations of a run over the final sequence
+    (its last n_ctx tokens), every generated token included.
+
+    temperature, top_k, top_p, min_p, repetition_penalty: see ``SamplingConfig``. Ids that the tokenizer does not
+    know (a padded vocabulary) are never drawn. seed: the draws are a function of (seed, prompt, how many equal
+    prompts stand before it in the batch) and of nothing else; torch's random state is neither read nor changed.
+    None draws anew each time. stop_tokens: ids, or texts that are one token each.
+
+    Hooks act during generation. With the cache a pass runs over the new positions alone, so a hook sees those:
+    one that addresses absolute positions needs ``use_cache=False``. The model's train or eval mode, gradients and
+    hooks are afterwards as they were, whatever happened; dropout is off meanwhile.
+
+    Raises ValueError for impossible settings, an empty prompt without a beginning-of-sequence token, ids outside the
+    vocabulary, and for logits that are not finite (a diverged model).
+    """
+    settings = SamplingConfig(temperature, top_k, top_p, min_p, repetition_penalty)
+    if return_type not in RETURN_TYPES:
+        raise ValueError(f"return_type is {return_type!r}; it must be one of {', '.join(RETURN_TYPES)}.")
+    prompts = Prompts(model, input, attention_mask)
+    if (return_type == "text" or (return_type == "input" and prompts.is_text)) and model.tokenizer is None:
+        raise ValueError('This model has no tokenizer to make text with: ask for return_type="tokens".')
+    decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
+    with _undisturbed(tuple(model.modules())):
+        while not decoder.is_done:
+            decoder.step()
+        output = prompts.output(decoder, return_type)
+        return (output, decoder.activations()) if return_cache else output
+
+
+def stream(
+    model: GPT,
+    input: Any = "",
+    max_new_tokens: int = 50,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    *,
+    seed: int | None = None,
+    stop_tokens: Stop | Sequence[Stop] = (),
+    use_cache: bool = True,
+    n_top: int = 5,
+) -> Iterator[Step]:
+    """As ``generate`` for one prompt, the same tokens, yielding a ``Step`` for each as it is drawn.
+
+    n_top: how many alternatives a step lists. Settings are checked by this call, before the first step is asked for.
+    Between steps the model is in its own mode, so that training may go on.
+    """
+    settings = SamplingConfig(temperature, top_k, top_p, min_p, repetition_penalty)
+    if isinstance(n_top, bool) or not isinstance(n_top, int) or n_top < 0:
+        raise ValueError(f"n_top is {n_top!r}; it must be a whole number of at least 0.")
+    prompts = Prompts(model, input, None)
+    if len(prompts.rows) != 1:
+        raise ValueError(f"stream takes one prompt, not {len(prompts.rows)}; generate takes a batch.")
+    decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
+    return _steps(model, decoder, prompts.rows[0], n_top)
+
+
+def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iterator[Step]:
+    text = TextStream(model.tokenizer, prompt)
+    modules = tuple(model.modules())
+    while not decoder.is_done:
+        index = decoder.n_new
+        with _undisturbed(modules):
+            token = decoder.step()[0]
+            own = decoder.logits[0].log_softmax(-1)
+            drawn = 1.0 if decoder.settings.is_greedy else decoder.filtered[0].softmax(-1)[token].item()
+            likeliest = own.topk(min(n_top, decoder.n_real))
+            entropy = torch.special.entr(own.exp()).sum().item()
+        logprob = own[token].item()
+        yield Step(
+            index=index,
+            token=token,
+            text=text.add(token, is_last=decoder.is_done),
+            probability=math.exp(logprob),
+            logprob=logprob,
+            sampled_probability=drawn,
+            entropy=entropy,
+            top=tuple(zip(likeliest.indices.tolist(), likeliest.values.exp().tolist(), strict=True)),
+            is_last=decoder.is_done,
+        )
+
+
+@contextmanager
+def _undisturbed(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Evaluation mode and no gradients; every module's own mode afterwards, also after an exception."""
+    training = [module for module in modules if module.training]
+    for module in training:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+class _Decoder:
+    """The state of one generation: tokens so far, cache, random streams, finished rows."""
+
+    def __init__(
+        self,
+        model: GPT,
+        prompts: Prompts,
+        max_new_tokens: int,
+        settings: SamplingConfig,
+        seed: int | None,
+        stop_tokens: Stop | Sequence[Stop],
+        use_cache: bool,
+    ):
+        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 0:
+            raise ValueError(f"max_new_tokens is {max_new_tokens!r}; it must be a whole number of at least 0.")
+        self.model = model
+        self.settings = settings
+        self.max_new_tokens = max_new_tokens
+        self.stop = _stop_ids(model, stop_tokens)
+        self.n_new = 0
+        rows = prompts.rows
+        self.width = max(map(len, rows))
+        self.starts = [self.width - len(row) for row in rows]
+        self.ends: list[int | None] = [None] * len(rows)
+        self.tokens = torch.tensor([[0] * start + row for start, row in zip(self.starts, rows, strict=True)])
+        self.tokens = torch.nn.functional.pad(self.tokens, (0, max_new_tokens)).to(model.device)
+        self.mask: Tensor | None = None
+        if any(self.starts):
+            self.mask = torch.ones_like(self.tokens)
+            for row, start in enumerate(self.starts):
+                self.mask[row, :start] = 0
+        self.cache = KVCache(model.config) if use_cache else None
+        self.randoms = _random_streams(seed, rows)
+        d_vocab = model.config.d_vocab
+        self.n_real = min(d_vocab, getattr(model.tokenizer, "vocab_size", d_vocab))
+        self.seen: Tensor | None = None
+        if settings.repetition_penalty != 1:
+            prompt = slice(0, self.width)
+            self.seen = seen_tokens(
+                self.tokens[:, prompt], d_vocab, None if self.mask is None else self.mask[:, prompt]
+            )
+        self.logits = self.filtered = torch.empty(0)
+
+    @property
+    def is_done(self) -> bool:
+        return self.n_new >= self.max_new_tokens or None not in self.ends
+
+    def step(self) -> list[int]:
+        """Draw the next token of every row. Keeps the logits it was drawn from, before and after the filters."""
+        logits = self._next_logits()
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        _refuse_non_finite(logits)
+        if self.n_real < logits.shape[-1]:
+            logits = logits.clone()
+            logits[:, self.n_real :] = -math.inf
+        self.logits = logits
+        drawn = self._draw(logits)
+        position = self.width + self.n_new
+        for row, end in enumerate(self.ends):
+            if end is not None:
+                drawn[row] = self._token(row, end)
+            elif drawn[row] in self.stop:
+                self.ends[row] = position
+        new = torch.tensor(drawn, device=self.tokens.device)
+        self.tokens[:, position] = new
+        if self.seen is not None:
+            self.seen.scatter_(1, new[:, None], True)
+        self.n_new += 1
+        return drawn
+
+    def _token(self, row: int, position: int) -> int:
+        return int(self.tokens[row, position])
+
+    def _next_logits(self) -> Tensor:
+        """Logits [batch, vocab] after the last token."""
+        end = self.width + self.n_new
+        begin = max(0, end - self.model.config.n_ctx)
+        cache = self.cache
+        if cache is None or begin > 0:
+            self.cache = None  # the window slides: nothing computed before holds for it
+            return self._last_logits(begin, end, None, begin)
+        return self._last_logits(cache.length, end, cache, 0)
+
+    def _last_logits(self, begin: int, end: int, cache: KVCache | None, mask_begin: int) -> Tensor:
+        tokens = self.tokens[:, begin:end]
+        mask = None if self.mask is None else self.mask[:, mask_begin:end]
+        model = self.model
+        if end - begin == 1 or model.refresh_watch():
+            return model(tokens, attention_mask=mask, past_kv_cache=cache)[:, -1]
+        # Unwatched, the unembedding is run where it is needed, not on the whole prompt.
+        n_layers = model.config.n_layers
+        stream = model(tokens, attention_mask=mask, past_kv_cache=cache, stop_at_layer=n_layers)
+        return model(stream[:, -1:], start_at_layer=n_layers)[:, 0]
+
+    def _draw(self, logits: Tensor) -> list[int]:
+        if self.settings.is_greedy:
+            if self.seen is not None:
+                logits = apply_repetition_penalty(logits, self.seen, self.settings.repetition_penalty)
+            return logits.argmax(-1).tolist()  # documented to be the first of several
+        # The inverse of the cumulative distribution at a uniform number. The first token whose cumulative sum exceeds
+        # it has a probability above 0, so what a filter removed is never drawn.
+        self.filtered = filtered_logits(logits, self.settings, self.seen)
+        cumulative = self.filtered.softmax(-1, dtype=torch.float64).cumsum(-1)  # [batch, vocab]
+        uniform = torch.tensor([[stream.random()] for stream in self.randoms], dtype=torch.float64)
+        total = cumulative[:, -1:]
+        # a uniform number times the total may round up to the total, which no sum exceeds
+        point = (uniform.to(total.device) * total).minimum(total.nextafter(torch.zeros_like(total)))
+        return torch.searchsorted(cumulative, point, right=True)[:, 0].tolist()
+
+    def sequence(self) -> Tensor:
+        """All tokens so far [batch, pos], padding of the shorter prompts included."""
+        return self.tokens[:, : self.width + self.n_new].clone()
+
+    def rows(self) -> list[list[int]]:
+        """Each row's ids, without padding and without what follows its stop token."""
+        rows = []
+        for ids, start, end in zip(self.sequence().tolist(), self.starts, self.ends, strict=True):
+            rows.append(ids[start:] if end is None else ids[start : end + 1])
+        return rows
+
+    def activations(self) -> Any:
+        """The activations of a run over the final sequence, or the last n_ctx tokens of it."""
+        end = self.width + self.n_new
+        window = slice(max(0, end - self.model.config.n_ctx), end)
+        mask = None if self.mask is None else self.mask[:, window]
+        return self.model.run_with_cache(self.tokens[:, window], attention_mask=mask)[1]
+
+
+def _refuse_non_finite(logits: Tensor) -> None:
+    for row, largest in enumerate(logits.amax(-1).tolist()):  # NaN anywhere in a row is its maximum
+        if not math.isfinite(largest):
+            raise ValueError(
+                f"The model's logits (row {row}) are not finite numbers: nothing can be sampled from them. "
+                "Its weights have probably diverged in training; take an earlier checkpoint."
+            )
+
+
+def _random_streams(seed: int | None, prompts: list[list[int]]) -> list[random.Random]:
+    """A stream of uniform numbers for each row, named by (seed, prompt, occurrence of the prompt in the batch).
+
+    So a row draws alone what it draws in company, and equal prompts draw different continuations.
+    """
+    if seed is None:
+        return [random.Random() for _ in prompts]
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ValueError(f"seed is {seed!r}; it must be a whole number or None.")
+    occurrences: dict[tuple[int, ...], int] = {}
+    streams = []
+    for prompt in map(tuple, prompts):
+        occurrences[prompt] = occurrences.get(prompt, -1) + 1
+        streams.append(random.Random(f"{seed} {occurrences[prompt]} {prompt}"))
+    return streams
+
+
+def _stop_ids(model: GPT, stop_tokens: Stop | Sequence[Stop]) -> frozenset[int]:
+    if isinstance(stop_tokens, (int, str)):
+        stop_tokens = (stop_tokens,)
+    ids = []
+    for stop in stop_tokens:
+        token = model.to_single_token(stop) if isinstance(stop, str) else int(stop)
+        if not 0 <= token < model.config.d_vocab:
+            raise ValueError(f"Stop token {token} is outside the vocabulary, 0 to {model.config.d_vocab - 1}.")
+        ids.append(token)
+    return frozenset(ids)

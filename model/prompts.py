@@ -1,0 +1,127 @@
+"""What generation continues and hands back: prompts read from text or ids, answers in the form of the prompt."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from model.gpt import GPT
+
+
+class Decoded(Protocol):
+    """What an answer is made of."""
+
+    def sequence(self) -> Tensor: ...
+
+    def rows(self) -> list[list[int]]: ...
+
+
+class Prompts:
+    """What was asked to be continued: ids row by row, and the form the answer takes."""
+
+    def __init__(self, model: GPT, input: Any, attention_mask: Tensor | None):
+        self.model = model
+        self.is_text = isinstance(input, str) or (
+            isinstance(input, (list, tuple)) and len(input) > 0 and all(isinstance(row, str) for row in input)
+        )
+        self.is_tensor = False
+        self.is_one = isinstance(input, str)
+        self.rows = self._read(input, attention_mask)
+        self.padding = 0
+        if attention_mask is not None:
+            self.padding = attention_mask.shape[1] - max(map(len, self.rows))
+        self.bos_added = [not row for row in self.rows]
+        if any(self.bos_added):
+            bos = getattr(model.tokenizer, "bos_id", None)
+            if bos is None:
+                raise ValueError(
+                    "The prompt is empty and the model has no beginning-of-sequence token to start from: "
+                    "give at least one token, a newline or a space for instance."
+                )
+            self.rows = [row or [bos] for row in self.rows]
+        d_vocab = model.config.d_vocab
+        for row in self.rows:
+            if min(row) < 0 or max(row) >= d_vocab:
+                bad = min(row) if min(row) < 0 else max(row)
+                raise ValueError(f"Token id {bad} is outside the vocabulary, 0 to {d_vocab - 1}.")
+        longest, n_ctx = max(map(len, self.rows)), model.config.n_ctx
+        if longest > n_ctx:
+            warnings.warn(
+                f"The prompt has {longest} tokens; the model sees the last {n_ctx} of them (n_ctx).", stacklevel=5
+            )
+
+    def _read(self, input: Any, attention_mask: Tensor | None) -> list[list[int]]:
+        if self.is_text:
+            if self.model.tokenizer is None:
+                raise ValueError("This model has no tokenizer: give token ids, or set model.tokenizer.")
+            return [list(self.model.tokenizer.encode(text)) for text in ([input] if self.is_one else input)]
+        if isinstance(input, (list, tuple)) and input and all(_is_row(row) for row in input):
+            return [_ids(row) for row in input]
+        tokens = torch.as_tensor(input)
+        if tokens.numel() == 0:
+            tokens = tokens.long()
+        if tokens.ndim not in (1, 2) or tokens.shape[0] == 0 == tokens.ndim - 2:
+            raise ValueError(f"Tokens are {list(tokens.shape)}; they must be [pos] or [batch, pos].")
+        self.is_tensor = True
+        self.is_one = tokens.ndim == 1
+        tokens = tokens.unsqueeze(0) if self.is_one else tokens
+        if attention_mask is None:
+            return [_ids(row) for row in tokens]
+        if attention_mask.shape != tokens.shape:
+            raise ValueError(f"attention_mask is {list(attention_mask.shape)}, tokens are {list(tokens.shape)}.")
+        if bool((attention_mask[:, 1:] < attention_mask[:, :-1]).any()):
+            raise ValueError("attention_mask has padding after a token; generation continues rows padded on the left.")
+        return [_ids(row[mask.bool()]) for row, mask in zip(tokens, attention_mask, strict=True)]
+
+    def output(self, decoder: Decoded, return_type: str) -> Any:
+        if return_type == "text" or (return_type == "input" and self.is_text):
+            texts = [
+                self.model.tokenizer.decode(row[1:] if bos_added else row)
+                for row, bos_added in zip(decoder.rows(), self.bos_added, strict=True)
+            ]
+            return texts[0] if self.is_one or (self.is_tensor and len(texts) == 1) else texts
+        if self.is_tensor or self.is_one:
+            tokens = decoder.sequence()
+            tokens = torch.cat((tokens.new_zeros(tokens.shape[0], self.padding), tokens), dim=1)
+            return tokens[0] if self.is_tensor and self.is_one else tokens
+        return [torch.tensor(row, device=self.model.device) for row in decoder.rows()]
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) or (isinstance(row, Tensor) and row.ndim == 1)
+
+
+def _ids(row: Any) -> list[int]:
+    tensor = torch.as_tensor(row)
+    if tensor.numel() == 0:
+        return []
+    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise ValueError(f"Token ids must be whole numbers [pos]; these are {list(tensor.shape)} {tensor.dtype}.")
+    ids: list[int] = tensor.tolist()
+    return ids
+
+
+class TextStream:
+    """Turns ids into text as they come, holding back the bytes of an incomplete character."""
+
+    LONGEST = 4  # tokens a character can be spread over: UTF-8 has at most four bytes
+
+    def __init__(self, tokenizer: Any, prompt: list[int]):
+        self.tokenizer = tokenizer
+        self.before = prompt[-self.LONGEST :]  # context: some tokenizers write a token's space only between tokens
+        self.pending: list[int] = []
+
+    def add(self, token: int, is_last: bool) -> str:
+        if self.tokenizer is None:
+            return ""
+        self.pending.append(token)
+        context = self.tokenizer.decode(self.before)
+        text = self.tokenizer.decode(self.before + self.pending)
+        if text.endswith("\ufffd") and len(self.pending) < self.LONGEST and not is_last:
+            return ""
+        self.before, self.pending = self.pending, []
+        return text[len(context) :]
