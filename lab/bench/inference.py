@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 SIZES: dict[str, dict[str, Any]] = {
+    "tiny": dict(d_vocab=65, n_ctx=64, d_model=32, n_layers=2, n_heads=2),
     "0.8M": dict(d_vocab=65, n_ctx=256, d_model=128, n_layers=4, n_heads=4),
     "3.2M": dict(d_vocab=65, n_ctx=128, d_model=256, n_layers=4, n_heads=4),
     "124M": dict(),
@@ -59,7 +60,7 @@ def generation(*, threads: int = 1, rounds: int = 5, sizes: Sequence[str] = ("0.
     torch.set_num_threads(threads)
     results: Result = {}
     for size in sizes:
-        new_tokens = 24 if size == "124M" else 128
+        new_tokens = {"tiny": 16, "124M": 24}.get(size, 128)
         for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
             # Weights of unit gain, so that greedy tokens differ from one another and a tie does not decide
             model = GPT(GPTConfig(**SIZES[size], init_std=0.08)).eval()
@@ -81,9 +82,7 @@ def generation(*, threads: int = 1, rounds: int = 5, sizes: Sequence[str] = ("0.
                 )
                 same = _same_share(ours_write(), they_write())
                 if precision == "fp32" and same < 1:
-                    raise RuntimeError(
-                        f"generation {size}: {same:.0%} of the greedy tokens agree; nothing to compare."
-                    )
+                    raise RuntimeError(f"generation {size}: {same:.0%} of the greedy tokens agree; nothing to compare.")
                 timing = compare(ours_write, they_write, rounds=rounds)
             results[f"{size} {precision}"] = timing.as_result() | {
                 "new_tokens": new_tokens,
@@ -98,9 +97,7 @@ def _same_share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     return (ours[..., :length] == theirs[..., :length]).float().mean().item()
 
 
-def cache(
-    *, threads: int = 1, rounds: int = 5, size: str = "124M", batch: int = 1, n_tokens: int = 256
-) -> Result:
+def cache(*, threads: int = 1, rounds: int = 5, size: str = "124M", batch: int = 1, n_tokens: int = 256) -> Result:
     """A full ``run_with_cache``, each side in a process of its own: seconds, and peak memory added."""
     settings = {"threads": threads, "rounds": rounds, "size": size, "batch": batch, "n_tokens": n_tokens}
     context = multiprocessing.get_context("spawn")
@@ -111,17 +108,11 @@ def cache(
     ours, bridge = sides["ours"], sides["bridge"]
     difference = abs(ours["checksum"] - bridge["checksum"])
     if not difference <= 1e-3 * max(1.0, abs(bridge["checksum"])):
-        raise RuntimeError(
-            f"cache {size}: the logits of the two sides differ (mean square off by {difference:.2e})."
-        )
+        raise RuntimeError(f"cache {size}: the logits of the two sides differ (mean square off by {difference:.2e}).")
     memory = None
     if ours["peak_bytes"] and bridge["peak_bytes"]:
         memory = round(ours["peak_bytes"] / bridge["peak_bytes"], 4)
-    return (
-        settings
-        | {"time_ratio": round(ours["seconds"] / bridge["seconds"], 4), "memory_ratio": memory}
-        | sides
-    )
+    return settings | {"time_ratio": round(ours["seconds"] / bridge["seconds"], 4), "memory_ratio": memory} | sides
 
 
 def _cache_side(side: str, settings: Result) -> Result:

@@ -18,6 +18,20 @@ def plain_network(model: GPT) -> Callable[[torch.Tensor], torch.Tensor]:
     import torch.nn.functional as F
 
     config = model.config
+    held: dict[str, Any] = {
+        "normalization_type": "LN",
+        "norm_placement": "pre",
+        "positional_embedding_type": "standard",
+        "tie_word_embeddings": True,
+        "gated_mlp": False,
+        "qk_norm": False,
+        "n_key_value_heads": config.n_heads,
+        "attention_window": None,
+        "logit_soft_cap": None,
+    }
+    for field, value in held.items():
+        if getattr(config, field) != value:
+            raise ValueError(f"{field} is {getattr(config, field)!r}; this reference holds {value!r} alone.")
     weights = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     heads, width, eps = config.n_heads, config.d_model, config.eps
     approximate = "tanh" if config.act_fn == "gelu_new" else "none"
@@ -32,14 +46,8 @@ def plain_network(model: GPT) -> Callable[[torch.Tensor], torch.Tensor]:
             at = f"blocks.{layer}."
             normed = F.layer_norm(x, (width,), get(at + "ln1.w"), get(at + "ln1.b"), eps)
             qkv = F.linear(normed, weights[at + "attn.w_qkv.weight"], get(at + "attn.w_qkv.bias"))
-            q, k, v = qkv.view(batch, length, 3, heads, -1).permute(
-                2, 0, 3, 1, 4
-            )  # each [batch, head, pos, d_head]
-            z = (
-                F.scaled_dot_product_attention(q, k, v, is_causal=True)
-                .transpose(1, 2)
-                .reshape(batch, length, -1)
-            )
+            q, k, v = qkv.view(batch, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # each [batch, head, pos, d_head]
+            z = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, -1)
             x = x + F.linear(z, weights[at + "attn.w_o.weight"], get(at + "attn.w_o.bias"))
             normed = F.layer_norm(x, (width,), get(at + "ln2.w"), get(at + "ln2.b"), eps)
             inner = F.linear(normed, weights[at + "mlp.w_in.weight"], get(at + "mlp.w_in.bias"))
@@ -98,7 +106,7 @@ def to_transformers(model: GPT) -> Any:
 def bridge(model: GPT) -> Any:
     """TransformerLens' bridge over the same weights, without a network."""
     os.environ["HF_HUB_OFFLINE"] = "1"
-    from transformer_lens.modelbridge import TransformerBridge
+    from transformer_lens.model_bridge import TransformerBridge
 
     theirs = to_transformers(model)
     with tempfile.TemporaryDirectory() as folder:

@@ -67,9 +67,7 @@ class Comparison:
         }
 
 
-def compare(
-    ours: Callable[[], Any], reference: Callable[[], Any], *, rounds: int, repeats: int = 1
-) -> Comparison:
+def compare(ours: Callable[[], Any], reference: Callable[[], Any], *, rounds: int, repeats: int = 1) -> Comparison:
     """Time both in turns. ``repeats`` calls make a round; the sides take turns at going first."""
     times: dict[str, list[float]] = {"ours": [], "reference": []}
     sides = (("ours", ours), ("reference", reference))
@@ -88,9 +86,7 @@ def agree(ours: torch.Tensor, reference: torch.Tensor, what: str, tolerance: flo
     """The largest difference; an error when the two sides do not compute the same thing."""
     difference = (ours.float() - reference.float()).abs().max().item()
     if not difference <= tolerance:
-        raise RuntimeError(
-            f"{what}: the two sides differ by {difference:.2e}; a ratio of their times means nothing."
-        )
+        raise RuntimeError(f"{what}: the two sides differ by {difference:.2e}; a ratio of their times means nothing.")
     return difference
 
 

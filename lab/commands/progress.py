@@ -1,10 +1,88 @@
-"""How far training is: a bar in a terminal, a line now and then elsewhere."""
+"""How far training is: a bar in a terminal, a line now and then elsewhere. Losses in nats per token."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 LINE_SECONDS = 15.0
-"""Where there is no terminal: the time between two lines."""
+"""Where there is no terminal: the time between two lines. A new validation loss is always a line."""
+
+
+class Progress:
+    """Called with each logged row of metrics; shows step, losses and the time left.
+
+    Used as a context manager, so that a bar leaves the terminal as it was, whatever ends the training.
+    """
+
+    def __init__(self, steps: int, *, quiet: bool = False, stream: TextIO | None = None):
+        self.steps = steps
+        self.quiet = quiet
+        self.stream = sys.stderr if stream is None else stream
+        self.losses: dict[str, float] = {}
+        self._bar: Bar | None = None
+        self._task: Any = None
+        self._start: tuple[float, int] | None = None
+        self._last_line = 0.0
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and self.stream.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("step"),
+                MofNCompleteColumn(),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[losses]}"),
+                TimeRemainingColumn(compact=True),
+                TextColumn("left"),
+                console=Console(file=self.stream),
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("training", total=self.steps, losses="")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        """Take one row of metrics: ``step``, and ``train_loss`` and ``val_loss`` where they were measured."""
+        if self.quiet:
+            return
+        step = int(row["step"])
+        for name in ("train_loss", "val_loss"):
+            if row.get(name) is not None:
+                self.losses[name] = row[name]
+        now = time.monotonic()
+        if self._start is None:
+            self._start = (now, step)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=step, losses=self._losses())
+        elif row.get("val_loss") is not None or now - self._last_line >= LINE_SECONDS:
+            self._last_line = now
+            print(f"step {step}/{self.steps}  {self._losses()}{self._left(now, step)}", file=self.stream, flush=True)
+
+    def _losses(self) -> str:
+        short = {"train_loss": "train", "val_loss": "val"}
+        return "  ".join(f"{short[name]} {value:.4f}" for name, value in self.losses.items())
+
+    def _left(self, now: float, step: int) -> str:
+        began, first = self._start or (now, step)
+        if step <= first or now <= began:
+            return ""
+        seconds = (self.steps - step) * (now - began) / (step - first)
+        return f"  {seconds / 60:.1f} min left" if seconds >= 60 else f"  {seconds:.0f} s left"

@@ -52,9 +52,7 @@ def runs(options: Runs) -> int:
     if options.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
     elif not rows:
-        print(
-            f"No runs in {root}. Start one: residlab train --corpus stories --preset nano --run {root}/first"
-        )
+        print(f"No runs in {root}. Start one: residlab train --corpus stories --preset nano --run {root}/first")
     else:
         _print_table(rows)
     return 0

@@ -57,9 +57,7 @@ class Train:
     """No progress, only the result."""
     model: Annotated[ModelOverrides, tyro.conf.arg(help="Fields of the model.")] = field(default_factory=dict)
     data: Annotated[DataOverrides, tyro.conf.arg(help="Fields of the data.")] = field(default_factory=dict)
-    training: Annotated[TrainingOverrides, tyro.conf.arg(help="Fields of the training.")] = field(
-        default_factory=dict
-    )
+    training: Annotated[TrainingOverrides, tyro.conf.arg(help="Fields of the training.")] = field(default_factory=dict)
 
 
 def train(options: Train) -> int:
@@ -74,9 +72,9 @@ def train(options: Train) -> int:
 
     from lab.training import train as start  # torch from here on
 
-    with Progress(config.training.steps, quiet=options.quiet or not _first_process()) as progress:
-        with stopping_on_interrupt(path) as interrupted:
-            run = start(config, run=path, on_step=progress)
+    quiet = options.quiet or not _first_process()
+    with Progress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
+        run = start(config, run=path, on_step=progress)
     return _report(run, interrupted)
 
 
@@ -117,9 +115,9 @@ def _resume(options: Train) -> int:
 
     from lab.training import resume  # torch from here on
 
-    with Progress(status.max_steps, quiet=options.quiet or not _first_process()) as progress:
-        with stopping_on_interrupt(run.path) as interrupted:
-            run = resume(run.path, on_step=progress)
+    quiet = options.quiet or not _first_process()
+    with Progress(status.max_steps, quiet=quiet) as progress, stopping_on_interrupt(run.path) as interrupted:
+        run = resume(run.path, on_step=progress)
     return _report(run, interrupted)
 
 
