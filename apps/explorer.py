@@ -1,0 +1,58 @@
+"""The explorer's entry: `streamlit run apps/explorer.py` from the project's folder, installed or not.
+
+Nothing here, and nothing the first page needs, imports torch; a background thread brings it in after the first paint.
+"""
+
+import sys
+from pathlib import Path
+
+_PROJECT = str(Path(__file__).resolve().parent.parent)
+if sys.path[0] != _PROJECT:
+    sys.path.insert(0, _PROJECT)  # so that apps, lab and model are found without installing anything
+
+import streamlit as st  # noqa: E402
+
+from apps import warm  # noqa: E402
+from apps.i18n import t  # noqa: E402
+from apps.widgets import notices  # noqa: E402
+from apps.widgets.language_choice import language_choice, settle_language  # noqa: E402
+from apps.widgets.model_picker import model_picker  # noqa: E402
+
+# (file in apps/views, icon, section)
+PAGES = (
+    ("train", ":material/model_training:", "make"),
+    ("generate", ":material/edit_note:", "make"),
+    ("lens", ":material/search:", "look"),
+    ("attention", ":material/grid_on:", "look"),
+    ("contributions", ":material/bar_chart:", "look"),
+    ("anatomy", ":material/account_tree:", "look"),
+)
+
+
+def main() -> None:
+    """Settle the language, draw the sidebar, run the page."""
+    st.set_page_config(page_title="Residual Lab", page_icon=":material/insights:", layout="wide")
+    settle_language()
+    sections: dict[str, list[st.Page]] = {}
+    for name, icon, section in PAGES:
+        page = st.Page(
+            f"views/{name}.py",
+            title=t(f"{name}.title"),
+            icon=icon,
+            url_path=name,
+            default=name == PAGES[0][0],
+            help=t(f"{name}.question"),
+        )
+        sections.setdefault(t(f"section.{section}"), []).append(page)
+    current = st.navigation(sections, expanded=True)
+    with st.sidebar:
+        st.session_state["picked"] = model_picker()
+        language_choice()
+    place = st.container()
+    current.run()
+    with place:
+        notices.show()  # drawn on top, but last: the page itself may add some
+    warm.start()
+
+
+main()

@@ -1,0 +1,107 @@
+"""The one selection that all pages share: run, checkpoint, prompt, layer, head, token; in session and address bar.
+
+A value arrives from three places: the widget (the reader's click), the address bar (a link), and a default. The
+widget's key in the session *is* the parameter's name, so any page reads `st.session_state["layer"]`. A link is trusted
+with nothing: a value that is not among the options is replaced by the nearest one and the reader is told.
+
+Streamlit's own `bind="query-params"` writes the option's *label* into the address and drops a bad value in silence; the
+labels here are translated and a bad value deserves a sentence, hence this small module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import streamlit as st
+
+from apps.i18n import t
+from apps.widgets import notices
+
+T = TypeVar("T")
+
+LONGEST_PROMPT_IN_LINK = 2000  # characters; browsers and proxies cut addresses that are much longer
+_SEEN = "address_seen"
+
+
+def _arrived(name: str) -> str | None:
+    """The parameter's text when the address bar brings something that this session did not write itself."""
+    raw = st.query_params.get(name)
+    seen: dict[str, str | None] = st.session_state.setdefault(_SEEN, {})
+    if raw is None or raw == seen.get(name):
+        return None
+    seen[name] = raw
+    return raw
+
+
+def publish(name: str, value: object | None) -> None:
+    """Write a value into the address bar; None takes the parameter away."""
+    text = None if value is None else str(value)
+    st.session_state.setdefault(_SEEN, {})[name] = text
+    if text is None:
+        if name in st.query_params:
+            del st.query_params[name]
+    elif st.query_params.get(name) != text:
+        st.query_params[name] = text
+
+
+def _nearest(value: object, options: Sequence[T], default: T) -> T:
+    numbers = [option for option in options if isinstance(option, int)]
+    if isinstance(value, int) and numbers:
+        return min(numbers, key=lambda option: abs(option - value))
+    return default
+
+
+def prepare(
+    name: str,
+    options: Sequence[T],
+    default: T,
+    *,
+    parse: Callable[[str], T] | None = None,
+    what: str | None = None,
+    always: bool = False,
+) -> T:
+    """Settle `st.session_state[name]` on one of `options` before the widget with that key is made, and publish it.
+
+    Args:
+        name: parameter in the address bar and key of the widget.
+        options: every value allowed now; must not be empty.
+        default: value when nothing else was asked for; not shown in the address bar.
+        parse: turns the text of a link into a value (ValueError: not one).
+        what: the selection's name for a reader, used in the notice about a value that is not available.
+        always: show the value in the address bar also when it is the default.
+    """
+    asked: object | None = None
+    raw = _arrived(name)
+    if raw is not None:
+        try:
+            asked = parse(raw) if parse is not None else raw
+        except ValueError:
+            asked = raw
+    elif name in st.session_state:
+        asked = st.session_state[name]
+    if asked is None:
+        value = default
+    elif asked in options:
+        value = asked  # type: ignore[assignment]
+    else:
+        value = _nearest(asked, options, default)
+        notices.add(
+            "warning",
+            t("selection.unavailable", what=what or name, asked=str(asked)[:80], shown=str(value)),
+            about=name,
+        )
+    if name not in st.session_state or st.session_state[name] != value:
+        st.session_state[name] = value
+    publish(name, value if always or value != default else None)
+    return value
+
+
+def prepare_text(name: str, default: str) -> str:
+    """Settle a free text (the prompt) the same way; a long one stays out of the address bar."""
+    raw = _arrived(name)
+    if raw is not None:
+        st.session_state[name] = raw
+    text: str = st.session_state.setdefault(name, default)
+    publish(name, text if text != default and len(text) <= LONGEST_PROMPT_IN_LINK else None)
+    return text

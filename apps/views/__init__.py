@@ -1,0 +1,1 @@
+"""The pages, a file each. Streamlit runs a page as a script; nothing imports one."""

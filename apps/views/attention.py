@@ -1,0 +1,146 @@
+"""Attention: where each head looks; all heads at once, one head large, and its weights over the text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from apps import inspection
+from apps.i18n import t
+from apps.widgets.export_row import export_row
+from apps.widgets.inspected import Inspected, inspected
+from apps.widgets.plain import plain
+from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token, stepper, token_choice
+from apps.widgets.token_strip import Card, Strip, token_strip
+
+if TYPE_CHECKING:
+    from lab.analysis import AttentionPatterns, HeadScores
+
+WEIGHTINGS = ("pattern", "value_weighted")
+BADGES = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
+MOST_LISTED = 12
+
+
+def _badges(scores: HeadScores, layer: int, head: int) -> None:
+    for column, name in zip(st.columns(len(BADGES)), BADGES, strict=True):
+        value = float(getattr(scores, name)[layer, head])
+        chance = scores.chance[name]
+        shown = "–" if value != value else f"{value:.2f}"
+        column.metric(
+            t(f"attention.score_{name}"), shown, help=t(f"attention.score_{name}_help", chance=f"{chance:.2f}")
+        )
+
+
+def _find(scores: HeadScores) -> None:
+    """All heads in a table that sorts by any score."""
+    frame = scores.to_frame()
+    top = {name: float(max(1.0, frame[name].max())) if len(frame) else 1.0 for name in BADGES}
+    st.dataframe(
+        frame.sort_values("induction", ascending=False), hide_index=True, width="stretch", height=260, key="head_table",
+        column_config={
+            "layer": t("select.layer"),
+            "head": t("select.head"),
+            **{
+                name: st.column_config.ProgressColumn(
+                    t(f"attention.score_{name}"), format="%.2f", min_value=0.0, max_value=top[name]
+                )
+                for name in BADGES
+            },
+        },
+    )  # fmt: skip
+
+
+def _text(page: Inspected, patterns: AttentionPatterns, weighting: str, layer: int, head: int, query: int) -> None:
+    weights = getattr(patterns, weighting)[layer, head]  # [query, key]
+    rows = [
+        [round(float(w), 4) if not patterns.masked[q, k] else None for k, w in enumerate(row)]
+        for q, row in enumerate(weights)
+    ]
+    cards = []
+    for q, row in enumerate(rows):
+        ranked = sorted(((w, k) for k, w in enumerate(row) if w is not None), reverse=True)[:5]
+        cards.append(
+            Card(
+                ((t("attention.from"), f"{q}: {page.prompt.displays[q]}"),),
+                tuple((f"{k}: {page.prompt.displays[k]}", f"{w:.3f}", w) for w, k in ranked),
+            )
+        )
+    st.caption(t("attention.text_help"))
+    token_strip(Strip(page.prompt.displays, (), cards, rows), key="attention_text", selects="token", chosen=query)
+
+
+def _cells(page: Inspected, patterns: AttentionPatterns, layer: int, head: int, query: int) -> None:
+    """The chosen token's row as numbers."""
+    import pandas as pd
+
+    seen = [key for key in range(query + 1) if not patterns.masked[query, key]]
+    frame = pd.DataFrame(
+        {
+            "key": seen,
+            "token": [page.prompt.displays[key] for key in seen],
+            "pattern": patterns.pattern[layer, head, query, seen],
+            "value_weighted": patterns.value_weighted[layer, head, query, seen],
+        }
+    ).sort_values("pattern", ascending=False)
+    st.markdown(f"**{plain(t('attention.row', query=query, token=page.prompt.displays[query]))}**")
+    bar = {"format": "%.4f", "min_value": 0.0, "max_value": 1.0}
+    st.dataframe(
+        frame, hide_index=True, width="stretch", height=35 * min(MOST_LISTED, len(frame) + 1) + 3, key="attention_row",
+        column_config={
+            "key": t("attention.key_position"),
+            "token": t("attention.key_token"),
+            "pattern": st.column_config.ProgressColumn(t("attention.weighting_pattern"), **bar),
+            "value_weighted": st.column_config.ProgressColumn(t("attention.weighting_value_weighted"), **bar),
+        },
+    )  # fmt: skip
+
+
+def render() -> None:
+    """The page."""
+    page = inspected("attention")
+    if page is None:
+        return
+    with st.spinner(t("inspection.running")):
+        patterns = inspection.attention(page.checkpoint, page.ids)
+        scores = inspection.scores(page.checkpoint)
+    from lab.plots import attention_head, attention_mosaic, to_offline_html
+
+    query = settle_token(page.prompt)
+    weighting = one_of(
+        "weighting", WEIGHTINGS, t("attention.weighting"), lambda value: t(f"attention.weighting_{value}")
+    )
+    mosaic = attention_mosaic(patterns, weighting=weighting)
+    st.plotly_chart(mosaic, key="attention_mosaic", width="stretch", alt=t("attention.mosaic_alt"))
+    with st.expander(t("attention.find"), icon=":material/manage_search:"):
+        st.caption(t("attention.find_help"))
+        _find(scores)
+    first, second, third = st.columns([1, 1, 2], vertical_alignment="bottom")
+    with first:
+        layer = layer_choice(page.config.n_layers)
+        stepper("layer", page.config.n_layers, t("select.layer"))
+    with second:
+        head = head_choice(page.config.n_heads)
+        stepper("head", page.config.n_heads, t("select.head"))
+    with third:
+        token_choice(page.prompt, t("attention.query"))
+    _badges(scores, layer, head)
+    figure = attention_head(patterns, layer, head, weighting=weighting)
+    left, right = st.columns([3, 2])
+    with left:
+        st.plotly_chart(
+            figure, key="attention_head", width="stretch", alt=t("attention.head_alt", layer=layer, head=head)
+        )
+    with right:
+        _text(page, patterns, weighting, layer, head, query)
+        _cells(page, patterns, layer, head, query)
+    export_row(
+        f"attention-{page.picked.name}-L{layer}H{head}",
+        html=lambda: to_offline_html(figure),
+        frame=lambda: patterns.to_frame().query("layer == @layer and head == @head"),
+        json=patterns.to_json,
+    )
+
+
+if __name__ == "__main__":
+    render()

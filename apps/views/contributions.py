@@ -1,0 +1,165 @@
+"""Contributions: which parts of the network write the next token, in signed numbers that add up to its logit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from apps import inspection, selection
+from apps.i18n import t
+from apps.widgets.export_row import export_row
+from apps.widgets.inspected import Inspected, inspected
+from apps.widgets.plain import plain
+from apps.widgets.prompt_bar import displays_of
+from apps.widgets.selectors import one_of, token_choice
+
+if TYPE_CHECKING:
+    from lab.analysis import LogitContributions
+
+CANDIDATES = 24
+BY = ("component", "layer", "head", "neuron")
+MOST_BARS = 30
+NONE = -1
+
+
+def _typed(page: Inspected, key: str, label: str) -> int | None:
+    """A token the reader types in; None, with a sentence, unless it is exactly one token."""
+    text = st.text_input(label, key=key, max_chars=200, persist_state="session")
+    if not text:
+        return None
+    try:
+        ids = list(page.tokenizer.encode(text))
+    except ValueError as error:
+        st.error(plain(str(error)))
+        return None
+    if len(ids) != 1:
+        shown = " ".join(displays_of(page.tokenizer, ids[:12]))
+        st.error(plain(t("contributions.not_one", text=text, n=len(ids), shown=shown)))
+        return None
+    return int(ids[0])
+
+
+def _candidates(page: Inspected, position: int) -> list[int]:
+    found = inspection.predictions(page.checkpoint, page.ids, CANDIDATES)
+    return [int(i) for i in found.top_tokens[position]]
+
+
+def _token_from(name: str, options: list[int], page: Inspected, label: str) -> int:
+    """A choice among token ids; a link may bring any id of the vocabulary."""
+    for asked in (st.query_params.get(name), st.session_state.get(name)):
+        number = _whole(asked)
+        if number is not None and 0 <= number < page.config.d_vocab and number not in options:
+            options = [*options, number]
+    value = selection.prepare(name, options, options[0], parse=int, what=label)
+    words = dict(zip(options, displays_of(page.tokenizer, [i for i in options if i != NONE]), strict=False))
+    if options[0] == NONE:
+        words = {NONE: t("contributions.no_versus")} | dict(
+            zip(options[1:], displays_of(page.tokenizer, options[1:]), strict=True)
+        )
+    st.selectbox(label, options, key=name, format_func=lambda i: words[i], persist_state="session")
+    return value
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _controls(page: Inspected) -> tuple[int, int, int | None]:
+    """(position, token, versus)."""
+    a, b, c, d = st.columns([2, 2, 2, 2])
+    with a:
+        position = token_choice(page.prompt, t("contributions.position"))
+    options = _candidates(page, position)
+    with b:
+        token = _token_from("target", options, page, t("contributions.token"))
+    with c:
+        versus = _token_from("versus", [NONE, *options], page, t("contributions.versus"))
+    with d:
+        typed = _typed(page, "target_typed", t("contributions.typed"))
+    if typed is not None:
+        token = typed
+    if versus == token:
+        st.warning(t("contributions.same"))
+        return position, token, None
+    return position, token, None if versus == NONE else versus
+
+
+def _sum_line(result: LogitContributions) -> None:
+    what = (
+        t("contributions.logit_of", token=result.token_text)
+        if result.versus < 0
+        else t("contributions.difference_of", token=result.token_text, versus=result.versus_text)
+    )
+    line = t(
+        "contributions.sum",
+        what=what,
+        total=f"{result.total:.4f}",
+        logit=f"{result.logit:.4f}",
+        error=f"{result.error:.1e}",
+    )
+    if abs(result.model_logit - result.logit) > 1e-9:
+        line += " " + t("contributions.capped", logit=f"{result.model_logit:.4f}")
+    st.caption(plain(line))
+
+
+def _level(page: Inspected) -> tuple[str, int | None]:
+    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    with left:
+        by = one_of("by", BY, t("contributions.by"), lambda value: t(f"contributions.by_{value}"))
+    layer: int | None = None
+    if by in ("head", "neuron"):
+        with right:
+            options = [NONE, *range(page.config.n_layers)]
+            value = selection.prepare("drill", options, NONE, parse=int, what=t("select.layer"))
+            st.selectbox(
+                t("contributions.drill"), options, key="drill", persist_state="session",
+                format_func=lambda i: t("contributions.all_layers") if i == NONE else str(i),
+            )  # fmt: skip
+            layer = None if value == NONE else value
+    return by, layer
+
+
+def render() -> None:
+    """The page."""
+    page = inspected("contributions")
+    if page is None:
+        return
+    position, token, versus = _controls(page)
+    by, layer = _level(page)
+    try:
+        with st.spinner(t("inspection.running")):
+            result = inspection.contributions(page.checkpoint, page.ids, position, token, versus, by, layer)
+    except (ValueError, MemoryError) as error:
+        st.error(plain(str(error)))
+        return
+    from lab.plots import contribution_bars, residual_norms, to_offline_html
+
+    figure = contribution_bars(result, top=MOST_BARS)
+    st.plotly_chart(figure, key="contribution_bars", width="stretch", alt=t("contributions.bars_alt"))
+    _sum_line(result)
+    left, right = st.columns([2, 3])
+    with left:
+        frame = result.to_frame()
+        order = frame["value"].abs().sort_values(ascending=False).index
+        st.dataframe(frame.loc[order], hide_index=True, width="stretch", height=330, key="contribution_table")
+    with right:
+        norms = inspection.norms(page.checkpoint, page.ids)
+        growth = residual_norms(norms)
+        st.plotly_chart(growth, key="residual_norms", width="stretch", alt=t("contributions.norms_alt"))
+    export_row(
+        f"contributions-{page.picked.name}-{by}",
+        html=lambda: to_offline_html(figure),
+        frame=result.to_frame,
+        json=result.to_json,
+    )
+    export_row(
+        f"norms-{page.picked.name}", html=lambda: to_offline_html(growth), frame=norms.to_frame, json=norms.to_json
+    )
+
+
+if __name__ == "__main__":
+    render()

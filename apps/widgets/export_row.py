@@ -1,0 +1,54 @@
+"""Take the view home: the picture as a page that opens offline, the numbers as CSV and JSON. Built when clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from apps.i18n import t
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Maker = Callable[[], str]
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """A data frame as CSV with a header and no index column."""
+    return str(frame.to_csv(index=False))
+
+
+def export_row(
+    name: str,
+    *,
+    html: Maker | None = None,
+    frame: Callable[[], Any] | None = None,
+    json: Maker | None = None,
+) -> None:
+    """A row of download buttons for one view.
+
+    Args:
+        name: file name without ending, also the widgets' key; characters outside letters, digits, - and _ become _.
+        html: makes the self-contained page.
+        frame: makes the data frame behind the picture.
+        json: makes the JSON text.
+    """
+    safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
+    with st.container(horizontal=True, key=f"export_{safe}"):
+        if html is not None:
+            st.download_button(
+                t("export.html"), data=html, file_name=f"{safe}.html", mime="text/html", key=f"{safe}_html",
+                on_click="ignore", icon=":material/download:", help=t("export.html_help"),
+            )  # fmt: skip
+        if frame is not None:
+            st.download_button(
+                t("export.csv"), data=lambda: csv_text(frame()), file_name=f"{safe}.csv", mime="text/csv",
+                key=f"{safe}_csv", on_click="ignore", icon=":material/table:",
+            )  # fmt: skip
+        if json is not None:
+            st.download_button(
+                t("export.json"), data=json, file_name=f"{safe}.json", mime="application/json", key=f"{safe}_json",
+                on_click="ignore", icon=":material/data_object:",
+            )  # fmt: skip

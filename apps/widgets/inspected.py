@@ -1,0 +1,92 @@
+"""The frame of the inspection pages: a picked model with weights, its tokenizer, and the shared prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from apps.i18n import t
+from apps.inspection import Checkpoint, open_picked
+from apps.widgets.model_picker import Picked
+from apps.widgets.page import opening, picked_with_weights
+from apps.widgets.plain import plain
+from apps.widgets.prompt_bar import EXAMPLES, Prompt, prompt_bar
+from lab.runs import Run
+from model.config import GPTConfig
+
+DEFAULT_PROMPT_TOKENS = 24
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """What an inspection page works on."""
+
+    picked: Picked
+    checkpoint: Checkpoint
+    config: GPTConfig
+    tokenizer: Any
+    prompt: Prompt
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The prompt's token ids."""
+        return self.prompt.ids
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _tokenizer(path: str, written: int) -> Any:
+    del written  # part of the key: a tokenizer that was written anew is another one
+    return Run(path).tokenizer()
+
+
+def tokenizer_of(run: Run) -> Any:
+    """The run's tokenizer; None, with a sentence on the page, when it cannot be read."""
+    file = run.path / "tokenizer.json"
+    try:
+        return _tokenizer(str(run.path), file.stat().st_mtime_ns)
+    except FileNotFoundError:
+        st.info(plain(t("inspection.no_tokenizer", run=run.id)))
+    except (OSError, ValueError) as error:
+        st.error(plain(t("inspection.bad_tokenizer", run=run.id, reason=str(error))))
+    return None
+
+
+def default_prompt(run: Run, tokenizer: Any) -> str:
+    """A prompt this tokenizer can read: the start of the run's own sample, else an example, else some of its tokens."""
+    candidates = [str(s["prompt"]) for s in run.samples()[:1] if s.get("prompt")]
+    for text in (*candidates, *EXAMPLES):
+        try:
+            ids = tokenizer.encode(text)
+        except ValueError:
+            continue
+        if ids:
+            return text if len(ids) <= DEFAULT_PROMPT_TOKENS else str(tokenizer.decode(ids[:DEFAULT_PROMPT_TOKENS]))
+    return str(tokenizer.decode(range(min(8, tokenizer.vocab_size))))
+
+
+def inspected(name: str, *, cut: bool = True) -> Inspected | None:
+    """Open the page called `name`, down to its prompt; None when there is nothing to inspect, and the page says why.
+
+    cut: shorten a prompt longer than the context to its end (generation slides its window instead).
+    """
+    opening(name)
+    model = picked_with_weights()
+    if model is None:
+        return None
+    tokenizer = tokenizer_of(model.run)
+    if tokenizer is None:
+        return None
+    try:
+        config = GPTConfig.from_dict(model.run.config["model"])
+    except (KeyError, ValueError) as error:
+        st.error(plain(t("anatomy.unreadable", run=model.run.id, reason=str(error))))
+        return None
+    prompt = prompt_bar(tokenizer, default_prompt(model.run, tokenizer), n_ctx=config.n_ctx if cut else None)
+    if prompt is None:
+        return None
+    opened = open_picked(model)
+    if opened is None:
+        return None
+    return Inspected(model, opened[0], opened[1].config, tokenizer, prompt)

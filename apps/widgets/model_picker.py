@@ -1,0 +1,105 @@
+"""Which run, which checkpoint: the selection in the sidebar that every page follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from apps import jobs, selection
+from apps.i18n import t
+from apps.widgets import notices
+from apps.widgets.plain import plain
+from lab.runs import Run, RunStatus, list_runs, runs_root
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Picked:
+    """The model the pages look at: a run and one of its checkpoints (None: it has none yet)."""
+
+    run: Run
+    status: RunStatus
+    step: int | None
+
+    @property
+    def reference(self) -> str:
+        """What `lab.open_model` takes."""
+        return f"{self.run.path}@{self.step}"
+
+    @property
+    def name(self) -> str:
+        """For file names and titles."""
+        return f"{self.run.id}@{self.step}"
+
+
+def ordered_runs() -> list[Run]:
+    """The runs a reader may pick: those being trained first, then the one that changed last."""
+    runs = list_runs()
+    active = {run.id: run.status().active for run in runs}
+    return sorted(runs, key=lambda run: not active[run.id])
+
+
+def _pick_run() -> None:
+    st.session_state["step"] = LATEST  # another run has other checkpoints
+
+
+def show_run(run: Run) -> None:
+    """Make `run` the one every page looks at; for callbacks, which run before the widgets are drawn."""
+    st.session_state["run"] = run.id
+    st.session_state["step"] = LATEST
+
+
+def start_tiny() -> None:
+    """Callback: train the first-visit model, or show it when it is being trained already."""
+    try:
+        show_run(jobs.start_tiny().run)
+    except (jobs.TooManyRuns, OSError, ValueError) as error:
+        notices.add("error", str(error), about="start")
+
+
+def offer_tiny(key: str) -> None:
+    """A button that trains a small model on the spot."""
+    st.button(
+        t("picker.train_tiny"), key=key, on_click=start_tiny, type="primary", icon=":material/bolt:",
+        help=t("picker.train_tiny_help"),
+    )  # fmt: skip
+
+
+def state_line(status: RunStatus) -> str:
+    """A run's state in the reader's words, with its step."""
+    return t(f"state.{status.state}", step=f"{status.step:,}", max_steps=f"{status.max_steps:,}")
+
+
+def model_picker() -> Picked | None:
+    """Draw the picker in the sidebar; None when there is no run at all."""
+    runs = ordered_runs()
+    if not runs:
+        st.caption(t("picker.none", folder=plain(str(runs_root()))))
+        offer_tiny("tiny_sidebar")
+        return None
+    by_id = {run.id: run for run in runs}
+    # Always in the address: a reload must show the same run, also after a newer one has started.
+    chosen = selection.prepare("run", list(by_id), runs[0].id, what=t("picker.run"), always=True)
+    st.selectbox(
+        t("picker.run"), list(by_id), key="run", on_change=_pick_run, persist_state="session", help=t("picker.run_help")
+    )
+    run = by_id[chosen]
+    status = run.status()
+    steps = run.checkpoints()
+    options: list[int | str] = [LATEST, *reversed(steps)]
+    newest = t("picker.latest", step=steps[-1] if steps else "-")
+    step = selection.prepare("step", options, LATEST, parse=_step, what=t("picker.step"))
+    st.selectbox(
+        t("picker.step"), options, key="step", persist_state="session", disabled=not steps,
+        format_func=lambda value: newest if value == LATEST else f"{value:,}",
+    )  # fmt: skip
+    st.caption(plain(state_line(status)))
+    if step == LATEST:
+        return Picked(run, status, steps[-1] if steps else None)
+    return Picked(run, status, int(step))
+
+
+def _step(text: str) -> int | str:
+    return LATEST if text == LATEST else int(text)

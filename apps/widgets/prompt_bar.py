@@ -1,0 +1,156 @@
+"""The prompt all inspection pages share, and what the tokenizer makes of it: every character accounted for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from apps import selection
+from apps.i18n import t
+from apps.widgets.plain import plain
+
+LONGEST_PROMPT = 20_000  # characters
+UNKNOWN_CHOICES = ("error", "skip", "replace")
+EXAMPLES = (
+    "Once upon a time",
+    "Lily gave the ball to Tom. Tom gave the ball to",
+    "def main(args):\n    return",
+    "the cat sat. the cat sat. the cat",
+    "从前有一个小女孩",
+)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as the model gets it.
+
+    Attributes:
+        text: what was typed.
+        ids: token ids, at least one.
+        displays: the tokens made visible, one an id.
+        html: the same escaped for HTML and plotly.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    displays: tuple[str, ...]
+    html: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def last(self, most: int) -> Prompt:
+        """The prompt's last `most` tokens."""
+        return Prompt(self.text, self.ids[-most:], self.displays[-most:], self.html[-most:])
+
+
+def displays_of(tokenizer: Any, ids: Any) -> list[str]:
+    """Visible forms of some token ids that need not form a text (alternatives, a vocabulary)."""
+    from lab.tokenizers import token_labels
+
+    return [label.display for label in token_labels(tokenizer, ids)]
+
+
+def tokenize(tokenizer: Any, text: str, unknown: str = "error") -> Prompt:
+    """`text` as the tokenizer sees it. Raises UnknownCharacters when `unknown` is `error` and there are some."""
+    from lab.tokenizers import token_labels
+
+    ids = tokenizer.encode(text, unknown=unknown)
+    labels = token_labels(tokenizer, ids)
+    return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))
+
+
+def _use_example() -> None:
+    chosen = st.session_state.get("prompt_example")
+    if chosen in EXAMPLES:
+        st.session_state["prompt"] = chosen
+    st.session_state["prompt_example"] = None
+
+
+def _trim() -> None:
+    st.session_state["prompt"] = st.session_state["prompt"].rstrip()
+
+
+def _unknown_offer(characters: list[str], unit: str) -> str:
+    """Name what the tokenizer does not know and let the reader choose; returns the choice."""
+    shown = ", ".join(f"{c!r} (U+{ord(c):04X})" if len(c) == 1 else repr(c) for c in characters[:8])
+    more = t("prompt.and_more", n=len(characters) - 8) if len(characters) > 8 else ""
+    chosen = st.session_state.get("unknown", "error")
+    (st.error if chosen == "error" else st.warning)(
+        plain(t(f"prompt.unknown_{unit}", n=len(characters), shown=shown + more))
+    )
+    st.session_state.setdefault("unknown", "error")
+    choice = st.segmented_control(
+        t("prompt.unknown_choice"), UNKNOWN_CHOICES, key="unknown", required=True, persist_state="session",
+        format_func=lambda value: t(f"prompt.unknown_{value}"),
+    )  # fmt: skip
+    return choice if choice in UNKNOWN_CHOICES else "error"
+
+
+def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Prompt | None:
+    """Draw the prompt bar; None while there is nothing to show, with the reason on the page.
+
+    Args:
+        tokenizer: the picked model's.
+        default: prompt when the reader has not typed one.
+        n_ctx: the model's context. A longer prompt is cut to its last n_ctx tokens, and the page says so;
+            None: no cut (generation slides its window).
+    """
+    from lab.tokenizers import UnknownCharacters
+
+    selection.prepare_text("prompt", default)
+    left, right = st.columns([5, 1.4], vertical_alignment="bottom")
+    left.text_area(
+        t("prompt.label"),
+        key="prompt",
+        height=80,
+        max_chars=LONGEST_PROMPT,
+        persist_state="session",
+        help=t("prompt.help"),
+    )
+    right.selectbox(
+        t("prompt.examples"), EXAMPLES, index=None, key="prompt_example", on_change=_use_example,
+        placeholder=t("prompt.choose"), format_func=lambda text: text.replace("\n", "⏎"),
+    )  # fmt: skip
+    text = str(st.session_state["prompt"] or "")
+    if len(text) > LONGEST_PROMPT:  # max_chars holds in the browser only; a link can bring more
+        st.error(t("prompt.too_many_characters", n=f"{len(text):,}", most=f"{LONGEST_PROMPT:,}"))
+        return None
+    unknown = "error"
+    try:
+        prompt = tokenize(tokenizer, text)
+    except UnknownCharacters as error:
+        unknown = _unknown_offer(list(error.characters), error.unit)
+        if unknown == "error":
+            return None
+        prompt = tokenize(tokenizer, text, unknown)
+    if not prompt.ids and tokenizer.bos_id is not None:
+        prompt = tokenize_ids(tokenizer, text, [tokenizer.bos_id])
+        st.caption(t("prompt.from_bos"))
+    if not prompt.ids:
+        st.info(t("prompt.empty"))
+        return None
+    notes = [t("prompt.tokens_one") if len(prompt) == 1 else t("prompt.tokens", n=len(prompt))]
+    if unknown != "error":
+        notes.append(t(f"prompt.did_{unknown}"))
+    if n_ctx is not None and len(prompt) > n_ctx:
+        notes.append(t("prompt.cut", n=len(prompt), n_ctx=n_ctx))
+        prompt = prompt.last(n_ctx)
+    trailing = text != text.rstrip() and bool(text.strip())
+    if trailing:
+        notes.append(t("prompt.trailing"))
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(" · ".join(notes), width="content")
+        if trailing:
+            st.button(t("prompt.trim"), key="prompt_trim", on_click=_trim, type="tertiary")
+    return prompt
+
+
+def tokenize_ids(tokenizer: Any, text: str, ids: list[int]) -> Prompt:
+    """A prompt given by its ids."""
+    from lab.tokenizers import token_labels
+
+    labels = token_labels(tokenizer, ids)
+    return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))

@@ -1,0 +1,70 @@
+"""Which layer, which head, which token: the selection inside a model, the same on every page and in the address bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import streamlit as st
+
+from apps import selection
+from apps.i18n import t
+from apps.widgets.prompt_bar import Prompt
+
+
+def _number_choice(name: str, label: str, options: Sequence[int], default: int, shown: Callable[[int], str]) -> int:
+    value = selection.prepare(name, options, default, parse=int, what=label)
+    st.selectbox(label, options, key=name, format_func=shown, persist_state="session")
+    return value
+
+
+def layer_choice(n_layers: int) -> int:
+    """The selected layer."""
+    return _number_choice("layer", t("select.layer"), range(n_layers), 0, str)
+
+
+def head_choice(n_heads: int) -> int:
+    """The selected head."""
+    return _number_choice("head", t("select.head"), range(n_heads), 0, str)
+
+
+def _step(name: str, by: int, count: int) -> None:
+    st.session_state[name] = (st.session_state.get(name, 0) + by) % count
+
+
+def stepper(name: str, count: int, label: str) -> None:
+    """Buttons to the previous and the next value of a numbered selection; they wrap around."""
+    with st.container(horizontal=True, gap="small"):
+        st.button(
+            "◀", key=f"{name}_previous", on_click=_step, args=(name, -1, count), help=t("select.previous", what=label)
+        )
+        st.button("▶", key=f"{name}_next", on_click=_step, args=(name, 1, count), help=t("select.next", what=label))
+
+
+def settle_token(prompt: Prompt) -> int:
+    """The selected position, before its widget is drawn, for pictures that stand above it.
+
+    It is the last one until another is chosen, and again after the prompt changes.
+    """
+    before = st.session_state.get("token_of")
+    if before is not None and before != prompt.ids:
+        st.session_state.pop("token", None)
+    st.session_state["token_of"] = prompt.ids
+    return selection.prepare("token", range(len(prompt)), len(prompt) - 1, parse=int, what=t("select.token"))
+
+
+def token_choice(prompt: Prompt, label: str | None = None) -> int:
+    """The widget of the selected position."""
+    value = settle_token(prompt)
+    st.selectbox(
+        label or t("select.token"), range(len(prompt)), key="token", persist_state="session",
+        format_func=lambda index: f"{index}: {prompt.displays[index]}",
+    )  # fmt: skip
+    return value
+
+
+def one_of(name: str, options: Sequence[str], label: str, words: Callable[[str], str], **more: Any) -> str:
+    """A small choice shown whole, kept in the address bar; the first option is the default."""
+    value = selection.prepare(name, options, options[0], what=label)
+    st.segmented_control(label, options, key=name, required=True, format_func=words, persist_state="session", **more)
+    return value

@@ -1,0 +1,212 @@
+"""The form of a new run: corpus, preset, recipe, every main field; counts and errors follow each keystroke."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from apps import jobs
+from apps.i18n import t
+from apps.widgets import fields, notices
+from apps.widgets.corpus_choice import corpus_choice
+from apps.widgets.model_picker import show_run
+from apps.widgets.plain import plain
+from lab.training import RECIPES, RunConfig, TrainingConfig, build_run_config
+from model.accounting import count_parameters, flops_per_token, format_bytes, format_flops, memory
+from model.config import PRESETS, ConfigError, GPTConfig
+
+MODEL, TRAINING = "new.model", "new.training"
+TOKENIZERS = ("auto", "char", "byte", "word", "bpe:512", "bpe:2048", "bpe:4096")
+FIRST_PRESET, FIRST_RECIPE = "nano", "fast"
+_DERIVED = ("d_head", "d_mlp", "n_key_value_heads")
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the data alone tells: vocabulary and tokens of each split. `problem`: why it cannot be trained on."""
+
+    d_vocab: int
+    train_tokens: int
+    validation_tokens: int
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _data_facts(corpus: str, tokenizer: str) -> DataFacts:
+    from lab.training import prepare_data
+
+    smallest = build_run_config(corpus, FIRST_PRESET, FIRST_RECIPE, tokenizer=tokenizer, model_overrides={"n_ctx": 1})
+    data = prepare_data(smallest)
+    return DataFacts(data.tokenizer.vocab_size, len(data.train), len(data.validation))
+
+
+def _fill() -> None:
+    """Put the preset and the recipe into the fields."""
+    preset, recipe = st.session_state["new_preset"], st.session_state["new_recipe"]
+    base = build_run_config("stories", preset, recipe)
+    fields.fill(MODEL, fields.MODEL_FIELDS, base.model.to_dict())
+    usual = GPTConfig(d_model=base.model.d_model, n_heads=base.model.n_heads, gated_mlp=base.model.gated_mlp)
+    for name in _DERIVED:  # left to follow d_model and n_heads while these are edited
+        if getattr(base.model, name) == getattr(usual, name):
+            st.session_state[fields.key(MODEL, name)] = None
+    fields.fill(TRAINING, fields.TRAINING_FIELDS, base.training.to_dict())
+
+
+def _start() -> None:
+    config: RunConfig | None = st.session_state.get("new_config")
+    if config is None:
+        return
+    try:
+        started = jobs.start(config, st.session_state["new_stem"])
+    except jobs.TooManyRuns as error:
+        notices.add("error", t("train.too_many", running=error.running, cores=error.cores), about="start")
+    except (OSError, ValueError) as error:
+        notices.add("error", t("train.cannot_start", reason=str(error)), about="start")
+    else:
+        notices.withdraw("start")
+        show_run(started.run)
+        if not started.new:
+            notices.add("info", t("train.already", run=started.run.id), about="start")
+
+
+def _split_problem(facts: DataFacts, n_ctx: int) -> str | None:
+    """The sentence about a split too short for one window of n_ctx + 1 tokens, or None."""
+    for split, tokens in (("train", facts.train_tokens), ("validation", facts.validation_tokens)):
+        if tokens < n_ctx + 1:
+            return t(f"train.short_{split}", tokens=f"{tokens:,}", n_ctx=n_ctx, needed=n_ctx + 1)
+    return None
+
+
+def _choices() -> None:
+    a, b, c = st.columns(3)
+    a.selectbox(t("form.preset"), list(PRESETS), key="new_preset", on_change=_fill, persist_state="session")
+    b.selectbox(
+        t("form.recipe"),
+        list(RECIPES),
+        key="new_recipe",
+        on_change=_fill,
+        persist_state="session",
+        help=t("form.recipe_help"),
+    )
+    c.selectbox(
+        t("form.tokenizer"), TOKENIZERS, key="new_tokenizer", persist_state="session", accept_new_options=True,
+        help=t("form.tokenizer_help"),
+    )  # fmt: skip
+    st.caption(plain(t(f"recipe.{st.session_state['new_recipe']}")))
+
+
+def _fields(problems: dict[str, str]) -> None:
+    shape, variant, beginning = (
+        fields.MODEL_FIELDS["shape"],
+        fields.MODEL_FIELDS["variant"],
+        fields.MODEL_FIELDS["start"],
+    )
+    pace, optimizer, record = (fields.TRAINING_FIELDS[name] for name in ("pace", "optimizer", "record"))
+    st.markdown(f"**{t('form.group_shape')}**")
+    fields.draw(MODEL, shape[:4], problems)
+    fields.draw(TRAINING, pace, problems)
+    groups = (
+        ("form.group_variant", ((MODEL, shape[4:]), (MODEL, variant))),
+        ("form.group_start", ((MODEL, beginning),)),
+        ("form.group_optimizer", ((TRAINING, optimizer),)),
+        ("form.group_record", ((TRAINING, record),)),
+    )
+    for title, parts in groups:
+        wrong = any(field.name in problems for _, part in parts for field in part)
+        with st.expander(t(title), expanded=wrong):
+            for prefix, part in parts:
+                fields.draw(prefix, part, problems)
+
+
+def _sums(config: RunConfig, facts: DataFacts | None) -> None:
+    """Live counts; the vocabulary is the data's when it is known."""
+    model = config.model if facts is None else config.model.replace(d_vocab=facts.d_vocab)
+    training = config.training
+    counts = count_parameters(model)
+    per_step = training.batch_size * model.n_ctx
+    precision = "fp32" if training.precision == "auto" else training.precision
+    needed = memory(model, training.batch_size, precision=precision, optimizer=training.optimizer).training
+    columns = st.columns(4)
+    columns[0].metric(t("train.parameters"), f"{counts.total:,}", help=t("train.parameters_help"))
+    columns[1].metric(t("train.tokens_per_step"), f"{per_step:,}")
+    columns[2].metric(t("train.flops_per_step"), format_flops(flops_per_token(model) * per_step))
+    columns[3].metric(t("train.memory"), format_bytes(needed))
+    if facts is not None:
+        epochs = training.steps * per_step / max(1, facts.train_tokens)
+        st.caption(
+            t(
+                "train.data_line", vocab=f"{facts.d_vocab:,}", train=f"{facts.train_tokens:,}",
+                validation=f"{facts.validation_tokens:,}", epochs=f"{epochs:.2g}",
+            )
+        )  # fmt: skip
+
+
+def _facts(spec: str | None, tokenizer: str) -> tuple[DataFacts | None, str | None]:
+    if spec is None:
+        return None, None
+    try:
+        with st.spinner(t("train.reading")):
+            return _data_facts(spec, tokenizer), None
+    except (OSError, ValueError) as error:
+        return None, str(error)
+
+
+def train_form() -> None:
+    """Draw the form; its Start button is disabled, with the reasons on the page, while anything is wrong."""
+    st.session_state.setdefault("new_preset", FIRST_PRESET)
+    st.session_state.setdefault("new_recipe", FIRST_RECIPE)
+    st.session_state.setdefault("new_tokenizer", TOKENIZERS[0])
+    if not (fields.filled(MODEL, fields.MODEL_FIELDS) and fields.filled(TRAINING, fields.TRAINING_FIELDS)):
+        _fill()
+    choice = corpus_choice(jobs.corpora_folder())
+    if choice.problem:
+        st.warning(plain(choice.problem))
+    _choices()
+    model, training = fields.read(MODEL, fields.MODEL_FIELDS), fields.read(TRAINING, fields.TRAINING_FIELDS)
+    training["seed"] = model["seed"]
+    base = build_run_config("stories", st.session_state["new_preset"], st.session_state["new_recipe"])
+    problems = dict(GPTConfig.problems({**base.model.to_dict(), **model}))
+    problems |= dict(TrainingConfig.problems({**base.training.to_dict(), **training}))
+    _fields(problems)
+    tokenizer = str(st.session_state["new_tokenizer"] or "auto")
+    facts, data_problem = _facts(choice.spec, tokenizer)
+    config = _config(choice.spec or "stories", tokenizer, model, training) if not problems else None
+    if config is None:
+        st.info(t("form.count_hidden"))
+    else:
+        _sums(config, facts)
+        data_problem = data_problem or (facts and _split_problem(facts, config.model.n_ctx)) or None
+    if data_problem:
+        st.error(plain(data_problem))
+    ready = config is not None and choice.spec is not None and data_problem is None
+    st.session_state["new_config"] = config if ready else None
+    st.session_state["new_stem"] = _stem(choice.spec)
+    st.button(
+        t("train.start"), key="start", type="primary", icon=":material/play_arrow:", disabled=not ready, on_click=_start
+    )
+
+
+def _config(corpus: str, tokenizer: str, model: dict[str, Any], training: dict[str, Any]) -> RunConfig | None:
+    try:
+        return build_run_config(
+            corpus,
+            st.session_state["new_preset"],
+            st.session_state["new_recipe"],
+            tokenizer=tokenizer,
+            model_overrides=model,
+            training_overrides=training,
+        )
+    except ConfigError as error:  # what only shows when the parts are put together
+        for _, sentence in error.problems:
+            st.error(plain(sentence))
+        return None
+
+
+def _stem(spec: str | None) -> str:
+    import re
+    from pathlib import Path
+
+    name = Path(spec).stem.rsplit("-", 1)[0] if spec and "/" in spec else spec or "run"
+    safe = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "text"
+    return f"{safe}-{st.session_state['new_preset']}-{st.session_state['new_recipe']}"
