@@ -225,7 +225,8 @@ class PathReader:
     """Knows which activations a path needs (``names``) and builds it from a cache of them (``read``)."""
 
     def __init__(self, model: GPT, stop: Stop, split: str, within: int | None = None):
-        self.model = model
+        self.blocks: Any = model.blocks
+        self.ln_final: Any = model.ln_final
         self.config = model.config
         self.stop = stop
         self.split = split
@@ -240,7 +241,7 @@ class PathReader:
 
     def _results_are_watched(self, layer: int) -> bool:
         """Whether a hook of the user's may edit the heads' results: then they are read, not made from z."""
-        return self.model.blocks[layer].attn.hook_result.listening
+        return self.blocks[layer].attn.hook_result.listening
 
     def _has_final_norm(self) -> bool:
         return self.stop.final_norm and self.config.norm_placement != "post"
@@ -292,7 +293,7 @@ class PathReader:
 
         sandwich = self.config.norm_placement == "sandwich"
         for layer, kind in self._sublayers():
-            block, prefix = self.model.blocks[layer], f"blocks.{layer}"
+            block, prefix = self.blocks[layer], f"blocks.{layer}"
             norm_name = self._norm_name(kind)
             norm: Any = getattr(block, norm_name) if norm_name else None
             through = frozen(norm, f"{prefix}.{norm_name}") if sandwich else None
@@ -316,10 +317,9 @@ class PathReader:
                 add_bias(f"L{layer} {norm_name} bias", norm.b, layer)
 
         if self._has_final_norm():
-            final: Any = self.model.ln_final
-            steps.append(frozen(final, "ln_final"))
-            if final.b is not None:
-                add_bias("ln_final bias", final.b)
+            steps.append(frozen(self.ln_final, "ln_final"))
+            if self.ln_final.b is not None:
+                add_bias("ln_final bias", self.ln_final.b)
         return path
 
     def _heads(self, kept: Callable[[str], Tensor], layer: int, cache: Any) -> tuple[Terms, Source]:
@@ -329,12 +329,12 @@ class PathReader:
         if result in cache.cache_dict:
             return terms, Given(kept(result).transpose(0, 1))
         z = kept(f"blocks.{layer}.attn.hook_z")
-        return terms, Heads(z, self.model.blocks[layer].attn.W_O.detach().to(z.dtype))
+        return terms, Heads(z, self.blocks[layer].attn.W_O.detach().to(z.dtype))
 
     def _neurons(self, kept: Callable[[str], Tensor], layer: int) -> tuple[Terms, Source]:
         post = kept(f"blocks.{layer}.mlp.hook_post")
         terms = Terms([f"L{layer}N{neuron}" for neuron in range(post.shape[-1])], "neuron", layer, neurons=True)
-        return terms, Neurons(post, self.model.blocks[layer].mlp.W_out.detach().to(post.dtype))
+        return terms, Neurons(post, self.blocks[layer].mlp.W_out.detach().to(post.dtype))
 
 
 def wide_dtype(model: GPT) -> torch.dtype:

@@ -24,14 +24,14 @@ def prompt_ids(model: GPT, tokens: Prompt) -> Tensor:
     An empty text becomes the tokenizer's beginning-of-text token, where it has one.
     ValueError: nothing to read, more than one prompt, an id outside the vocabulary, more tokens than n_ctx.
     """
-    if not isinstance(tokens, (str, Tensor, np.ndarray)):
-        tokens = list(tokens)
-        if tokens and all(isinstance(item, str) for item in tokens):
-            if len(tokens) > 1:
-                raise ValueError(f"One prompt at a time: this is a list of {len(tokens)} texts.")
-            tokens = tokens[0]
     if isinstance(tokens, str):
         return _checked(model, _text_ids(model, tokens))
+    if not isinstance(tokens, (Tensor, np.ndarray)):
+        texts = [item for item in tokens if isinstance(item, str)]
+        if len(texts) > 1:
+            raise ValueError(f"One prompt at a time: this is a list of {len(texts)} texts.")
+        if texts and len(tokens) == 1:
+            return _checked(model, _text_ids(model, texts[0]))
     try:
         ids = torch.as_tensor(tokens)
     except (TypeError, ValueError, RuntimeError) as error:
