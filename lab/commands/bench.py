@@ -52,12 +52,12 @@ def bench(options: Bench) -> int:
         raise ValueError(f"--rounds is {options.rounds}; it must be at least 1.")
     if options.steps < 1:
         raise ValueError(f"--steps is {options.steps}; it must be at least 1.")
-    from lab import bench as measures
+    from lab.bench.timing import machine
 
-    results: dict[str, Any] = {"machine": measures.machine(options.threads)}
+    results: dict[str, Any] = {"machine": machine(options.threads)}
     for what in options.what or ALL:
         print(f"measuring {what} ...", file=sys.stderr, flush=True)
-        results[what] = _measure(measures, what, options)
+        results[what] = _measure(what, options)
     text = json.dumps(results, indent=1, allow_nan=False)
     if options.out is not None:
         options.out.write_text(text + "\n", encoding="utf-8")
@@ -65,9 +65,11 @@ def bench(options: Bench) -> int:
     return 0
 
 
-def _measure(measures: Any, what: What, options: Bench) -> dict[str, Any]:
+def _measure(what: What, options: Bench) -> dict[str, Any]:
+    from lab.bench import inference, training
+
     if what == "training":
-        return measures.training(
+        return training.training(
             corpus=options.corpus,
             preset=options.preset,
             steps=options.steps,
@@ -77,4 +79,4 @@ def _measure(measures: Any, what: What, options: Bench) -> dict[str, Any]:
             folder=options.folder,
         )
     rounds = {} if options.rounds is None else {"rounds": options.rounds}
-    return getattr(measures, what)(threads=options.threads, **rounds)
+    return getattr(inference, what)(threads=options.threads, **rounds)

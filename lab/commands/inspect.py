@@ -55,10 +55,10 @@ def inspect(options: Inspect) -> int:
         if not path.absolute().parent.is_dir():
             raise ValueError(f"{path} cannot be written: there is no folder {path.absolute().parent}.")
     from lab.analysis import inspect_prompt
-    from lab.commands.sample import model_with_text, prompt_ids
+    from lab.commands.sample import model_with_text, read_prompt
 
     model = model_with_text(options.model)
-    ids = prompt_ids(model.tokenizer, options.prompt, options.unknown)
+    ids = read_prompt(model, options.prompt, options.unknown) or ""
     wanted, versus = token_choice(model, options.token), token_choice(model, options.versus)
     if options.html is not None:
         _write_html(options.html, options, model, ids, wanted, versus)
@@ -92,7 +92,7 @@ def token_choice(model: GPT, text: str | None) -> int | str | None:
     return text
 
 
-def _write_html(path: Path, options: Inspect, model: GPT, ids: Sequence[int], token: Any, versus: Any) -> None:
+def _write_html(path: Path, options: Inspect, model: GPT, ids: Sequence[int] | str, token: Any, versus: Any) -> None:
     from lab import plots
     from lab.analysis import attention_patterns, logit_contributions, logit_lens, residual_norms
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from lab.runs import Run
     from lab.training import RunConfig
 
-    ModelOverrides = DataOverrides = TrainingOverrides = dict[str, Any]
+    ModelOverrides = dict[str, Any]
+    DataOverrides = dict[str, Any]
+    TrainingOverrides = dict[str, Any]
 else:
     ModelOverrides = overrides_of(GPTConfig, leave_out=["d_vocab"])
     DataOverrides = overrides_of(DataConfig, leave_out=["corpus"])
