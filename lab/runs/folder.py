@@ -195,9 +195,7 @@ class Run:
         if not folder.is_dir():
             return []
         matches = ((entry, _STEP_FOLDER.fullmatch(entry.name)) for entry in folder.iterdir())
-        return sorted(
-            int(m.group(1)) for entry, m in matches if m and (entry / "model.safetensors").is_file()
-        )
+        return sorted(int(m.group(1)) for entry, m in matches if m and (entry / "model.safetensors").is_file())
 
     def checkpoint_path(self, step: int | str | None = None) -> Path:
         """The folder of a checkpoint:
@@ -214,16 +212,12 @@ class Run:
             wanted = best["step"] if best else None
         else:
             try:
-                wanted = int(step)  # type: ignore[arg-type]
+                wanted = int(step)
             except ValueError:
-                raise RunNotFoundError(
-                    f'"{step}" is no checkpoint; write a step, "best" or "latest"'
-                ) from None
+                raise RunNotFoundError(f'"{step}" is no checkpoint; write a step, "best" or "latest"') from None
         if wanted is None or wanted not in steps:
             have = ", ".join(map(str, steps)) or "none yet"
-            raise RunNotFoundError(
-                f"{self.path} has no checkpoint {step if step is not None else ''} (it has: {have})"
-            )
+            raise RunNotFoundError(f"{self.path} has no checkpoint {step if step is not None else ''} (it has: {have})")
         return self.path / "checkpoints" / step_folder(wanted)
 
     # --- asking for something -------------------------------------------------------------------------------
@@ -267,9 +261,7 @@ class Run:
         An existing folder without a run in it is used; its other files stay.
         """
         if self.exists():
-            raise RunExistsError(
-                f"{self.path} already holds a run; resume it, delete it, or choose another name"
-            )
+            raise RunExistsError(f"{self.path} already holds a run; resume it, delete it, or choose another name")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             write_json(self.path / "config.json", config, exclusive=True)
@@ -355,9 +347,7 @@ def fresh_run_path(stem: str, root: str | os.PathLike[str] | None = None) -> Pat
 
 def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
     try:
-        entries = sorted(
-            entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")
-        )
+        entries = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     except OSError:
         return
     for entry in entries:

@@ -61,9 +61,7 @@ def require_resumable(run: Run) -> None:
     if status.state == "done":
         raise ValueError(f"{run.path} is done: it has trained its {status.max_steps} steps")
     if status.state == "diverged":
-        raise ValueError(
-            f"{run.path} cannot go on: it {status.error}. Start another run with a lower learning rate"
-        )
+        raise ValueError(f"{run.path} cannot go on: it {status.error}. Start another run with a lower learning rate")
 
 
 def _spawn(run: Run) -> None:

@@ -36,17 +36,11 @@ class DataConfig:
         if not isinstance(self.corpus, str) or not self.corpus.strip():
             problems.append(("corpus", "A corpus is needed: the name of a built-in one, a file or a folder."))
         if not isinstance(self.tokenizer, str) or not self.tokenizer.strip():
-            problems.append(
-                ("tokenizer", f"tokenizer is {self.tokenizer!r}; write auto, char, byte or bpe:SIZE.")
-            )
+            problems.append(("tokenizer", f"tokenizer is {self.tokenizer!r}; write auto, char, byte or bpe:SIZE."))
         if not _whole(self.corpus_seed, 0):
-            problems.append(
-                ("corpus_seed", f"corpus_seed is {self.corpus_seed!r}; it must be a whole number from 0.")
-            )
+            problems.append(("corpus_seed", f"corpus_seed is {self.corpus_seed!r}; it must be a whole number from 0."))
         if self.corpus_size is not None and not _whole(self.corpus_size, 1):
-            problems.append(
-                ("corpus_size", f"corpus_size is {self.corpus_size!r}; it must be a whole number from 1.")
-            )
+            problems.append(("corpus_size", f"corpus_size is {self.corpus_size!r}; it must be a whole number from 1."))
         if problems:
             raise ConfigError(problems)
 
@@ -87,9 +81,7 @@ class TrainingConfig:
     eval_every: int = 250  # steps between evaluations of the whole validation split
     checkpoint_every: int = 500  # steps between checkpoints, after the early ones
     checkpoint_early: bool = True  # also at 0, 1, 2, 4, ... 512: circuits form early
-    optimizer_history: int = (
-        2  # newest checkpoints that keep the optimizer's state; older ones keep the weights
-    )
+    optimizer_history: int = 2  # newest checkpoints that keep the optimizer's state; older ones keep the weights
     sample_every: int = 250  # steps between samples; 0: none
     sample_tokens: int = 128  # tokens of a sample
     sample_prompt: str | None = None  # None: the beginning of the validation split

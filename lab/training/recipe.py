@@ -116,9 +116,7 @@ def build_run_config(
     if recipe not in RECIPES:
         raise ConfigError([("recipe", f"Unknown recipe {recipe!r}{nearest(recipe, RECIPES)}")])
     if "d_vocab" in model_overrides:
-        raise ConfigError(
-            [("d_vocab", "d_vocab follows the tokenizer; choose data.tokenizer instead of setting it.")]
-        )
+        raise ConfigError([("d_vocab", "d_vocab follows the tokenizer; choose data.tokenizer instead of setting it.")])
     chosen = RECIPES[recipe]
     model = GPTConfig.preset(preset, **{**chosen.model_overrides, "seed": seed, **model_overrides})
     training = {

@@ -24,9 +24,7 @@ def lr_multiplier(step: int, config: TrainingConfig) -> float:
     start = max(warmup, round(config.flat_fraction * steps)) if config.schedule == "flat_linear" else warmup
     if step < start:
         return 1.0
-    remaining = 1 - (step - start) / (
-        steps - start
-    )  # 1 at the start, 0 at `steps`; steps > step >= start here
+    remaining = 1 - (step - start) / (steps - start)  # 1 at the start, 0 at `steps`; steps > step >= start here
     if config.schedule == "cosine":
         remaining = (1 - math.cos(math.pi * remaining)) / 2
     return least + (1 - least) * remaining

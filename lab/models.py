@@ -1,0 +1,172 @@
+"""Open a trained model:
+
+the newest checkpoint of a run, one of its steps, or a folder with a config and weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab.runs import Run, RunNotFoundError, find_run, read_json
+
+if TYPE_CHECKING:
+    import torch
+
+    from model import GPT
+
+WEIGHTS = "model.safetensors"
+
+
+class ModelFileError(ValueError):
+    """The files are there but do not make the model they claim to be."""
+
+
+def open_model(
+    spec: str | os.PathLike[str], *, device: str = "cpu", dtype: torch.dtype | None = None, finite: bool = True
+) -> GPT:
+    """The GPT at `spec`, in evaluation mode, with its tokenizer.
+
+    spec:   "runs/a" or a run id (newest checkpoint), "runs/a@500", "runs/a@best", a checkpoint folder, or a
+    folder
+            with config.json, model.safetensors and tokenizer.json.
+    finite: refuse weights that hold NaN or infinity; nothing sensible can be sampled from those.
+    Raises FileNotFoundError naming what there is instead, ModelFileError (a ValueError) for files that do
+    not fit.
+    """
+    folder, config, tokenizer_path = _locate(spec)
+    from lab.tokenizers import load_tokenizer
+    from model import GPT, GPTConfig
+
+    model = GPT(GPTConfig.from_dict(config), initialized=False)
+    metadata = load_weights(model, folder / WEIGHTS)
+    if finite:
+        require_finite(model, folder)
+    if tokenizer_path.is_file():
+        model.tokenizer = load_tokenizer(tokenizer_path)
+        expected = metadata.get("tokenizer_sha256")
+        if expected and model.tokenizer.sha256 != expected:
+            raise ModelFileError(
+                f"{folder} was trained with another tokenizer ({expected[:12]}...) than {tokenizer_path} holds "
+                f"({model.tokenizer.sha256[:12]}...); its token ids would mean something else"
+            )
+        if model.tokenizer.vocab_size > model.config.d_vocab:
+            raise ModelFileError(
+                f"{tokenizer_path} has {model.tokenizer.vocab_size} tokens, the model in {folder} only "
+                f"{model.config.d_vocab}"
+            )
+    model.to(device=device, dtype=dtype)
+    return model.eval()
+
+
+def _locate(spec: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], Path]:
+    """(folder with the weights, the model's config, where the tokenizer would be)."""
+    text = os.fspath(spec)
+    path = Path(text).expanduser()
+    name, at, step = text.rpartition("@")
+    if at and not path.exists():
+        run = find_run(name)
+        return run.checkpoint_path(step), _model_config(run.path), run.path / "tokenizer.json"
+    if (path / WEIGHTS).is_file():
+        home = path if (path / "config.json").is_file() else path.parent.parent  # a checkpoint: runs/x/checkpoints/step
+        return path, _model_config(home), home / "tokenizer.json"
+    if path.is_file():
+        raise ModelFileError(f"{path} is a file; give the folder of a run, of a checkpoint or of a model")
+    try:
+        run = find_run(text)
+    except RunNotFoundError:
+        if path.is_dir():
+            raise RunNotFoundError(f"{path} holds neither a run (config.json) nor weights ({WEIGHTS})") from None
+        raise
+    return run.checkpoint_path(), _model_config(run.path), run.path / "tokenizer.json"
+
+
+def _model_config(folder: Path) -> dict[str, Any]:
+    """The model's part of config.json: of a run, or of a folder that holds a model alone."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise RunNotFoundError(f"there is no config.json in {folder}, so the shape of the model is unknown")
+    config = read_json(path)
+    if "model_type" in config or "architectures" in config:
+        raise ModelFileError(
+            f"{folder} is a Hugging Face model ({config.get('model_type', 'unknown type')}); "
+            "this version opens models that were trained here"
+        )
+    return config["model"] if isinstance(config.get("model"), dict) else config
+
+
+def save_weights(model: GPT, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write the weights as safetensors;
+
+    a tied matrix once, noted in the metadata. Raises OSError naming `path`.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    tied = {"tied": json.dumps({"unembed.weight": "embed.weight"})} if model.config.tie_word_embeddings else {}
+    try:
+        save_file(tensors, path, metadata={"format": "pt", **tied, **metadata})
+    except SafetensorError as error:  # safetensors reports a full disk this way
+        raise OSError(f"could not write {path}: {error}") from error
+
+
+def load_weights(model: GPT, path: Path) -> dict[str, str]:
+    """Fill `model` from a safetensors file, every tensor or none; returns the file's metadata.
+
+    Raises ModelFileError naming the first tensor that is missing, unknown or of another shape, and
+    FileNotFoundError.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise RunNotFoundError(f"there are no weights at {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except SafetensorError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+    own = model.state_dict()
+    if model.config.tie_word_embeddings and "unembed.weight" in tensors:
+        raise ModelFileError(
+            f"{path} holds an unembedding of its own (unembed.weight), but the config ties it to the embedding; "
+            "set tie_word_embeddings to false to load it"
+        )
+    if "unembed.weight" in own and "unembed.weight" not in tensors and "embed.weight" in tensors:
+        raise ModelFileError(
+            f"{path} holds tied embeddings (no unembed.weight), but the config unties them; "
+            "set tie_word_embeddings to true to load it"
+        )
+    for what, names in (("lacks", own.keys() - tensors.keys()), ("has an unknown", tensors.keys() - own.keys())):
+        if names:
+            raise ModelFileError(f"{path} {what} tensor {min(names)!r} ({len(names)} in all)")
+    for name, tensor in tensors.items():
+        if tensor.shape != own[name].shape:
+            raise ModelFileError(
+                f"{path}: {name} has shape {tuple(tensor.shape)}, but the config makes it {tuple(own[name].shape)}"
+            )
+    model.load_state_dict(tensors)
+    return metadata
+
+
+def require_finite(model: GPT, source: Path) -> None:
+    """Raise ModelFileError naming the first weight tensor that holds NaN or infinity."""
+    import torch
+
+    for name, parameter in model.named_parameters():
+        if not torch.isfinite(parameter).all():
+            raise ModelFileError(
+                f"the weights in {source} are not finite ({name} holds NaN or infinity): the training diverged. "
+                "Open an earlier checkpoint"
+            )
+
+
+def newest_run() -> Run | None:
+    """The run that changed last and has a checkpoint, or None."""
+    from lab.runs import list_runs
+
+    return next((run for run in list_runs() if run.checkpoints()), None)
