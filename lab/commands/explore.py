@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import FrameType
+
+from lab.runs import runs_root
 
 FIRST_PORT, LAST_PORT = 8501, 8599
 
@@ -34,29 +37,23 @@ def explore(options: Explore) -> int:
     if not _is_free(port):
         raise ValueError(f"Port {port} is in use; leave --port out to take a free one, or name another.")
     script = _explorer()
-    environment = dict(os.environ)
-    if options.runs is not None:
-        environment["RESIDLAB_RUNS"] = str(options.runs.expanduser().resolve())
-    command = [
-        sys.executable,
-        "-m",
-        "streamlit",
-        "run",
-        str(script),
-        *_settings(script, port, options.browser),
-    ]
+    runs = options.runs.expanduser() if options.runs is not None else runs_root()
+    command = [sys.executable, "-m", "streamlit", "run", str(script), *_flags(port, options.browser)]
     print(f"Residual Lab explorer: http://localhost:{port}   (Ctrl-C ends it)", flush=True)
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    # From the project's folder, whose .streamlit/config.toml holds the themes; the runs stay where they were meant.
+    environment = {**os.environ, "RESIDLAB_RUNS": str(runs.resolve())}
+    server = subprocess.Popen(command, cwd=script.parents[1], env=environment, stdout=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, _interrupt)  # whoever ends this process ends the server with it
     try:
         return server.wait()
-    except KeyboardInterrupt:
-        # The terminal sends Ctrl-C to the server as well: let it close its sockets.
-        try:
-            server.wait(timeout=5)
-        except subprocess.TimeoutExpired:
+    finally:
+        if server.poll() is None:
             server.terminate()
-            server.wait(timeout=5)
-        raise
+            server.wait(timeout=10)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _explorer() -> Path:
@@ -66,37 +63,13 @@ def _explorer() -> Path:
     return Path(spec.origin)
 
 
-def _settings(script: Path, port: int, browser: bool) -> list[str]:
-    """Flags for streamlit. The project's config file counts from whatever folder the command was called in."""
-    import tomllib
-
-    config = script.parents[1] / ".streamlit" / "config.toml"
-    sections: dict[str, Any] = tomllib.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
-    settings = _flat(sections)
-    settings.update(
-        {
-            "server.address": "localhost",
-            "server.port": port,
-            "server.headless": not browser,
-            "browser.gatherUsageStats": False,
-        }
-    )
-    return [f"--{name}={_flag(value)}" for name, value in settings.items()]
-
-
-def _flat(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"theme": {"light": {"x": 1}}}`` as ``{"theme.light.x": 1}``; tables of tables stay with the file."""
-    flat: dict[str, Any] = {}
-    for name, value in section.items():
-        if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{name}."))
-        elif not isinstance(value, list):
-            flat[prefix + name] = value
-    return flat
-
-
-def _flag(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _flags(port: int, browser: bool) -> list[str]:
+    return [
+        f"--server.port={port}",
+        "--server.address=localhost",
+        f"--server.headless={'false' if browser else 'true'}",
+        "--browser.gatherUsageStats=false",
+    ]
 
 
 def _first_free_port() -> int:
