@@ -35,9 +35,7 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("lab.commands.runs", "Stop", "stop", "ask a run to write a checkpoint and stop"),
     "runs": Command("lab.commands.runs", "Runs", "runs", "list the runs, their state and their losses"),
     "sample": Command("lab.commands.sample", "Sample", "sample", "let a trained model write"),
-    "inspect": Command(
-        "lab.commands.inspect", "Inspect", "inspect", "what each layer and head adds to the next token"
-    ),
+    "inspect": Command("lab.commands.inspect", "Inspect", "inspect", "what each layer and head adds to the next token"),
     "explore": Command("lab.commands.explore", "Explore", "explore", "open the explorer in a browser"),
     "bench": Command("lab.commands.bench", "Bench", "bench", "measure speed against references, as JSON"),
 }

@@ -28,7 +28,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of test data beside the project: RESIDLAB_SHARED, or ../shared. Skipped where there is none."""
+    """The folder of test data: RESIDLAB_SHARED, or ../shared. The test is skipped where there is none."""
     folder = Path(os.environ.get("RESIDLAB_SHARED") or ROOT.parent / "shared")
     if not (folder / "data").is_dir():
         pytest.skip(f"needs the shared test data: no folder {folder}/data (set RESIDLAB_SHARED to where it is)")

@@ -23,8 +23,8 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 SCALED_STEPS = 3
-SCALED_CORPUS = 300
-"""Stories rather than the default's thousands."""
+SCALED_CORPUS = 30_000
+"""Characters of the corpus."""
 
 
 def blocks(text: str, language: str) -> list[str]:
