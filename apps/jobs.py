@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.runs import Run, fresh_run_path, list_runs, resume_training, runs_root, start_training
+from lab.runs import Run, fresh_run_path, list_runs, resume_training, runs_root, start_training, strict
 
 if TYPE_CHECKING:
     from lab.training import RunConfig
@@ -66,18 +66,16 @@ def start(config: RunConfig, stem: str) -> Started:
 
 
 def _same(kept: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    # The trainer resolves d_vocab (and whatever else only the data tells) in config.json after it has started.
-    from lab.runs import strict
+    """Whether a run's config.json came from this configuration.
 
+    The trainer fills in what only the data and the hardware tell: the vocabulary, and what was left at `auto`.
+    """
     wanted = strict(wanted)
-    return all(
-        _without(kept.get(part), "d_vocab") == _without(wanted.get(part), "d_vocab")
-        for part in ("model", "data", "training")
-    )
-
-
-def _without(part: Any, name: str) -> Any:
-    return {k: v for k, v in part.items() if k != name} if isinstance(part, dict) else part
+    for part in ("model", "data", "training"):
+        for name, value in wanted[part].items():
+            if name != "d_vocab" and value != "auto" and kept.get(part, {}).get(name) != value:
+                return False
+    return True
 
 
 def start_tiny() -> Started:

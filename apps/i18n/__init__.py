@@ -1,4 +1,4 @@
-"""The explorer's words in two languages. `t("page.train")` is the string of the reader's language.
+"""The explorer's words in two languages. `t("train.title")` is the string of the reader's language.
 
 A string is looked up by key in `en.STRINGS` or `zh.STRINGS`; both tables hold the same keys and the same placeholders,
 and a test says so. The language is `st.session_state["lang"]`: the address bar's `?lang=`, else the browser's, else

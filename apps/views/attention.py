@@ -8,8 +8,10 @@ import streamlit as st
 
 from apps import inspection
 from apps.i18n import t
+from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
+from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token, stepper, token_choice
 from apps.widgets.token_strip import Card, Strip, token_strip
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 WEIGHTINGS = ("pattern", "value_weighted")
 BADGES = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
 MOST_LISTED = 12
+
+
+def _pick_head(pair: list[int]) -> None:
+    st.session_state["layer"], st.session_state["head"] = pair
 
 
 def _badges(scores: HeadScores, layer: int, head: int) -> None:
@@ -41,12 +47,7 @@ def _find(scores: HeadScores) -> None:
         column_config={
             "layer": t("select.layer"),
             "head": t("select.head"),
-            **{
-                name: st.column_config.ProgressColumn(
-                    t(f"attention.score_{name}"), format="%.2f", min_value=0.0, max_value=top[name]
-                )
-                for name in BADGES
-            },
+            **{name: share(t(f"attention.score_{name}"), most=top[name], digits=2) for name in BADGES},
         },
     )  # fmt: skip
 
@@ -84,14 +85,13 @@ def _cells(page: Inspected, patterns: AttentionPatterns, layer: int, head: int, 
         }
     ).sort_values("pattern", ascending=False)
     st.markdown(f"**{plain(t('attention.row', query=query, token=page.prompt.displays[query]))}**")
-    bar = {"format": "%.4f", "min_value": 0.0, "max_value": 1.0}
     st.dataframe(
         frame, hide_index=True, width="stretch", height=35 * min(MOST_LISTED, len(frame) + 1) + 3, key="attention_row",
         column_config={
             "key": t("attention.key_position"),
             "token": t("attention.key_token"),
-            "pattern": st.column_config.ProgressColumn(t("attention.weighting_pattern"), **bar),
-            "value_weighted": st.column_config.ProgressColumn(t("attention.weighting_value_weighted"), **bar),
+            "pattern": share(t("attention.weighting_pattern")),
+            "value_weighted": share(t("attention.weighting_value_weighted")),
         },
     )  # fmt: skip
 
@@ -110,8 +110,9 @@ def render() -> None:
     weighting = one_of(
         "weighting", WEIGHTINGS, t("attention.weighting"), lambda value: t(f"attention.weighting_{value}")
     )
-    mosaic = attention_mosaic(patterns, weighting=weighting)
-    st.plotly_chart(mosaic, key="attention_mosaic", width="stretch", alt=t("attention.mosaic_alt"))
+    mosaic = attention_mosaic(patterns, weighting=weighting, scores=scores, template=template())
+    picture(mosaic, "attention_mosaic", on_pick=_pick_head)
+    st.caption(t("attention.mosaic_help"))
     with st.expander(t("attention.find"), icon=":material/manage_search:"):
         st.caption(t("attention.find_help"))
         _find(scores)
@@ -125,18 +126,18 @@ def render() -> None:
     with third:
         token_choice(page.prompt, t("attention.query"))
     _badges(scores, layer, head)
-    figure = attention_head(patterns, layer, head, weighting=weighting)
+    figure = attention_head(patterns, layer, head, weighting=weighting, template=template())
     left, right = st.columns([3, 2])
     with left:
-        st.plotly_chart(
-            figure, key="attention_head", width="stretch", alt=t("attention.head_alt", layer=layer, head=head)
-        )
+        picture(figure, "attention_head")
     with right:
         _text(page, patterns, weighting, layer, head, query)
         _cells(page, patterns, layer, head, query)
     export_row(
         f"attention-{page.picked.name}-L{layer}H{head}",
-        html=lambda: to_offline_html(figure),
+        html=lambda: to_offline_html(
+            [mosaic, figure], t("attention.title"), note=page.picked.name, template=template()
+        ),
         frame=lambda: patterns.to_frame().query("layer == @layer and head == @head"),
         json=patterns.to_json,
     )

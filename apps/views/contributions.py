@@ -10,6 +10,7 @@ from apps import inspection, selection
 from apps.i18n import t
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
+from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import one_of, token_choice
@@ -138,8 +139,8 @@ def render() -> None:
         return
     from lab.plots import contribution_bars, residual_norms, to_offline_html
 
-    figure = contribution_bars(result, top=MOST_BARS)
-    st.plotly_chart(figure, key="contribution_bars", width="stretch", alt=t("contributions.bars_alt"))
+    figure = contribution_bars(result, top=MOST_BARS, template=template())
+    picture(figure, "contribution_bars")
     _sum_line(result)
     left, right = st.columns([2, 3])
     with left:
@@ -148,16 +149,19 @@ def render() -> None:
         st.dataframe(frame.loc[order], hide_index=True, width="stretch", height=330, key="contribution_table")
     with right:
         norms = inspection.norms(page.checkpoint, page.ids)
-        growth = residual_norms(norms)
-        st.plotly_chart(growth, key="residual_norms", width="stretch", alt=t("contributions.norms_alt"))
+        growth = residual_norms(norms, position=position, template=template())
+        picture(growth, "residual_norms")
     export_row(
         f"contributions-{page.picked.name}-{by}",
-        html=lambda: to_offline_html(figure),
+        html=lambda: to_offline_html(figure, t("contributions.title"), note=page.picked.name, template=template()),
         frame=result.to_frame,
         json=result.to_json,
     )
     export_row(
-        f"norms-{page.picked.name}", html=lambda: to_offline_html(growth), frame=norms.to_frame, json=norms.to_json
+        f"norms-{page.picked.name}",
+        html=lambda: to_offline_html(growth, t("contributions.title"), note=page.picked.name, template=template()),
+        frame=norms.to_frame,
+        json=norms.to_json,
     )
 
 

@@ -12,6 +12,7 @@ import streamlit as st
 
 from apps.i18n import t
 from apps.inspection import open_checkpoint
+from apps.widgets.columns import number, share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.plain import plain
@@ -212,11 +213,9 @@ def _show(made: Generated, tokenizer: Any) -> None:
             column_config={
                 "index": t("generate.index"),
                 "token": t("generate.token"),
-                "probability": st.column_config.ProgressColumn(
-                    t("generate.probability"), format="%.4f", min_value=0.0, max_value=1.0
-                ),
-                "sampled_probability": st.column_config.NumberColumn(t("generate.sampled_probability"), format="%.4f"),
-                "entropy": st.column_config.NumberColumn(t("generate.entropy"), format="%.2f"),
+                "probability": share(t("generate.probability")),
+                "sampled_probability": number(t("generate.sampled_probability")),
+                "entropy": number(t("generate.entropy"), digits=2),
                 "alternatives": t("generate.alternatives"),
             },
         )  # fmt: skip

@@ -8,8 +8,10 @@ import streamlit as st
 
 from apps import inspection
 from apps.i18n import t
+from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
+from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import one_of, settle_token, token_choice
 from apps.widgets.token_strip import Card, Strip, offline_html, token_strip
@@ -58,9 +60,7 @@ def _cell(lens: LogitLens, row: int, position: int) -> None:
         frame, hide_index=True, width="stretch", key="lens_cell",
         column_config={
             "token": t("lens.would_say"),
-            "probability": st.column_config.ProgressColumn(
-                t("lens.probability"), format="%.4f", min_value=0.0, max_value=1.0
-            ),
+            "probability": share(t("lens.probability")),
         },
     )  # fmt: skip
     final = lens.final_texts[position]
@@ -98,8 +98,8 @@ def render() -> None:
 
     from lab.plots import lens_grid, to_offline_html
 
-    figure = lens_grid(lens, statistic=statistic)
-    st.plotly_chart(figure, key="lens_grid", width="stretch", alt=t("lens.grid_alt"))
+    figure = lens_grid(lens, statistic, template=template())
+    picture(figure, "lens_grid")
     left, right = st.columns([1, 2])
     with left:
         position = token_choice(page.prompt)
@@ -112,7 +112,7 @@ def render() -> None:
         _cell(lens, int(row), position)
     export_row(
         f"lens-{page.picked.name}",
-        html=lambda: to_offline_html(figure),
+        html=lambda: to_offline_html(figure, t("lens.title"), note=page.picked.name, template=template()),
         frame=lens.to_frame,
         json=lens.to_json,
     )

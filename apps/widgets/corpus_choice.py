@@ -71,13 +71,17 @@ def _keep(text: str, stem: str, folder: Path) -> CorpusChoice:
 
 
 def _builtin() -> CorpusChoice:
-    from lab.corpora import corpus_names, describe_corpus
+    from lab.corpora import corpus_infos
 
-    names = list(corpus_names())
-    name = st.selectbox(t("corpus.name"), names, key="corpus_name", persist_state="session")
-    if name not in names:
-        return CorpusChoice(None, t("corpus.unknown", name=str(name), known=", ".join(names)))
-    st.caption(plain(describe_corpus(name, language())))
+    infos = {info.name: info for info in corpus_infos()}
+    name = st.selectbox(
+        t("corpus.name"), list(infos), key="corpus_name", persist_state="session",
+        format_func=lambda name: f"{name}: {infos[name].title[language()]}",
+    )  # fmt: skip
+    if name not in infos:  # the browser's list of options binds only the browser
+        return CorpusChoice(None, t("corpus.unknown", name=str(name), known=", ".join(infos)))
+    info = infos[name]
+    st.caption(plain(f"{info.description[language()]} · {info.licence}"))
     return CorpusChoice(name)
 
 

@@ -116,7 +116,7 @@ def read(prefix: str, groups: Mapping[str, tuple[Field, ...]]) -> dict[str, Any]
 
 
 def _draw(prefix: str, field: Field) -> None:
-    label = f"{t('field.' + field.name)} `{field.name}`"
+    label = f"{t(f'field.{field.name}')} `{field.name}`"
     common: dict[str, Any] = {"key": key(prefix, field.name), "persist_state": "session"}
     if field.kind == "bool":
         st.toggle(label, **common)

@@ -15,6 +15,7 @@ from apps import jobs
 from apps.i18n import t
 from apps.widgets import notices
 from apps.widgets.model_picker import state_line
+from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from lab.runs import ENDED_SILENTLY, Run, RunStatus
 
@@ -118,8 +119,7 @@ def _curves(run: Run, metrics: Sequence[dict[str, Any]]) -> None:
         return
     from lab.plots import loss_curves
 
-    figure = loss_curves({run.id: metrics})
-    st.plotly_chart(figure, key="loss_curves", width="stretch", alt=t("monitor.curves_alt"))
+    picture(loss_curves({run.id: metrics}, template=template()), "loss_curves")
 
 
 def _samples(run: Run) -> None:
@@ -130,7 +130,10 @@ def _samples(run: Run) -> None:
         return
     for sample in list(reversed(samples))[:SAMPLES_SHOWN]:
         st.caption(t("monitor.sample_at", step=f"{sample.get('step', 0):,}"))
-        st.code(f"{sample.get('prompt') or ''}{sample.get('text') or ''}", language=None, wrap_lines=True)
+        if sample.get("text") is None:
+            st.warning(plain(str(sample.get("error") or t("monitor.no_reason"))))
+            continue
+        st.code(f"{sample.get('prompt') or ''}{sample['text']}", language=None, wrap_lines=True)
 
 
 def run_monitor(run: Run) -> None:

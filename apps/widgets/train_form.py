@@ -107,14 +107,14 @@ def _fields(problems: dict[str, str]) -> None:
     fields.draw(MODEL, shape[:4], problems)
     fields.draw(TRAINING, pace, problems)
     groups = (
-        ("form.group_variant", ((MODEL, shape[4:]), (MODEL, variant))),
-        ("form.group_start", ((MODEL, beginning),)),
-        ("form.group_optimizer", ((TRAINING, optimizer),)),
-        ("form.group_record", ((TRAINING, record),)),
+        ("variant", ((MODEL, shape[4:]), (MODEL, variant))),
+        ("start", ((MODEL, beginning),)),
+        ("optimizer", ((TRAINING, optimizer),)),
+        ("record", ((TRAINING, record),)),
     )
     for title, parts in groups:
         wrong = any(field.name in problems for _, part in parts for field in part)
-        with st.expander(t(title), expanded=wrong):
+        with st.expander(t(f"form.group_{title}"), expanded=wrong):
             for prefix, part in parts:
                 fields.draw(prefix, part, problems)
 
