@@ -19,7 +19,8 @@ def gelu_new(x: Tensor) -> Tensor:
 
 def relu2(x: Tensor) -> Tensor:
     """ReLU squared: So et al. 2021 (arXiv 2109.08668)."""
-    return F.relu(x).square()
+    positive = F.relu(x)
+    return positive * positive  # cheaper to differentiate than square()
 
 
 ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
