@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from model import GPT
 
-EVALUATION_TOKENS = 8192  # a forward pass, so that memory does not grow with the split
+EVALUATION_TOKENS = 4096  # a forward pass, so that memory does not grow with the split
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.runs import ENDED_SILENTLY, Run, RunLock, RunNotFoundError, require_resumable, write_json
+from lab.runs import Run, RunLock, RunNotFoundError, require_resumable, write_json
 from lab.training.config import RunConfig
 from lab.training.data import TrainingData, prepare_data
 from lab.training.distributed import World, world
@@ -55,8 +57,10 @@ def train(
     return folder
 
 
-def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None) -> Run:
+def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None, corpus: Corpus | None = None) -> Run:
     """Take a run up again at its newest checkpoint, in this process; exact, as if it had never ended.
+
+    corpus: the open corpus, for a run that was trained on one instead of on a name or a file.
 
     Raises ValueError for a run that is done or diverged or whose corpus has changed, RunBusyError for one in
     training.
@@ -66,12 +70,13 @@ def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None) 
         raise RunNotFoundError(f"there is no run at {folder.path} (no config.json in it)")
     require_resumable(folder)
     with world(RunConfig.from_dict(folder.config).training.device) as here:
-        execute(folder, here=here, on_step=on_step, clear=True)
+        execute(folder, here=here, on_step=on_step, corpus=corpus, clear=True)
     return folder
 
 
 def resolve(config: RunConfig, data: TrainingData, here: World) -> RunConfig:
     """The configuration with nothing left open: vocabulary, device and precision. Raises ValueError."""
+    from lab.corpora import corpus_names
     from lab.training.precision import resolve_device, resolve_precision
 
     device = resolve_device(config.training.device)
@@ -83,7 +88,11 @@ def resolve(config: RunConfig, data: TrainingData, here: World) -> RunConfig:
         )
     if config.training.sample_every:
         prompt_ids(data, config.training, config.model.n_ctx)  # an unreadable prompt is told now, not at step 250
+    corpus = config.data.corpus
+    if corpus not in corpus_names() and (path := Path(corpus).expanduser()).exists():
+        corpus = str(path.resolve())  # so that a run can be taken up from another folder
     return config.replace(
+        data=dataclasses.replace(config.data, corpus=corpus),
         model=config.model.replace(d_vocab=data.tokenizer.vocab_size),
         training=config.training.replace(device=device.type, precision=precision),
     )
@@ -93,6 +102,7 @@ def execute(
     run: Run,
     *,
     data: TrainingData | None = None,
+    corpus: Corpus | None = None,
     here: World | None = None,
     on_step: OnStep | None = None,
     lock: RunLock | None = None,
@@ -105,14 +115,14 @@ def execute(
     """
     here = here or World()
     if not here.main:
-        return _trainer(run, data, here, on_step).train()
+        return _trainer(run, data, corpus, here, on_step).train()
     with lock or run.lock(), _failures_noted(run):
         if clear:
             run.clear_requests()
-        return _trainer(run, data, here, on_step).train()
+        return _trainer(run, data, corpus, here, on_step).train()
 
 
-def _trainer(run: Run, data: TrainingData | None, here: World, on_step: OnStep | None) -> Any:
+def _trainer(run: Run, data: TrainingData | None, corpus: Corpus | None, here: World, on_step: OnStep | None) -> Any:
     """Everything that is read before the first step; rank 0 writes down what it found."""
     import torch
 
@@ -124,7 +134,7 @@ def _trainer(run: Run, data: TrainingData | None, here: World, on_step: OnStep |
     tokenizer_path = run.path / "tokenizer.json"
     if data is None:
         tokenizer = run.tokenizer() if tokenizer_path.is_file() else None
-        data = prepare_data(config, tokenizer=tokenizer)
+        data = prepare_data(config, tokenizer=tokenizer, corpus=corpus)
     resolved = resolve(config, data, here)
     device = here.device(resolve_device(resolved.training.device))
     torch.set_num_threads(resolved.training.threads)
@@ -157,6 +167,3 @@ def _failures_noted(run: Run) -> Iterator[None]:
             run.write_status("stopped" if stopped else "failed", status.step, status.max_steps, error=message)
             run.event("stop" if stopped else "failed", step=status.step, error=message)
         raise
-
-
-__all__ = ["ENDED_SILENTLY", "execute", "resolve", "resume", "train"]
