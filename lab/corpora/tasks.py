@@ -67,13 +67,12 @@ Sample = tuple[np.ndarray, Mapping[str, np.ndarray]]  # tokens [token], labels b
 
 def open_task(name: str, seed: int = 0, size: int | None = None) -> Corpus:
     """The task `name`, `size` tokens in all (whole examples, so a little more)."""
-    makers: dict[str, tuple[CorpusInfo, Callable[[int, int], Corpus]]] = {
-        INDUCTION.name: (INDUCTION, induction),
-        MODULAR_ADDITION.name: (MODULAR_ADDITION, modular_addition),
-        BRACKETS.name: (BRACKETS, brackets),
+    makers: dict[str, Callable[[int, int], Corpus]] = {
+        INDUCTION.name: induction,
+        MODULAR_ADDITION.name: modular_addition,
+        BRACKETS.name: brackets,
     }
-    info, make = makers[name]
-    return make(seed, DEFAULT_SIZE if size is None else size)
+    return makers[name](seed, DEFAULT_SIZE if size is None else size)
 
 
 # --- induction ----------------------------------------------------------------------------------------

@@ -10,11 +10,11 @@ import numpy as np
 from lab.corpora.base import Corpus, CorpusInfo, Split
 from lab.corpora.labels import GoldLabels, LabelLayer
 from lab.corpora.stories import lexicon as lx
-from lab.corpora.stories.plots import tell
 from lab.corpora.stories.prompts import GivingPrompt, giving_prompts
+from lab.corpora.stories.telling import tell
 from lab.corpora.stories.writer import Unit
 
-__all__ = ["INFO", "GivingPrompt", "giving_prompts", "open_stories", "story_units"]
+__all__ = ["INFO", "GivingPrompt", "giving_prompts", "open_stories", "story_text", "story_units"]
 
 DEFAULT_SIZE = 3_000_000  # characters
 
@@ -43,13 +43,18 @@ def story_units(seed: int, index: int) -> list[Unit]:
     return tell(Random(f"stories/{seed}/{index}")).writer.units
 
 
+def story_text(seed: int, index: int) -> str:
+    """The text of document `index`, ending in an empty line."""
+    return "".join(tell(Random(f"stories/{seed}/{index}"), labelled=False).writer.texts)
+
+
 def open_stories(seed: int = 0, size: int | None = None) -> Corpus:
     """`size` characters of stories (whole documents, so a little more), every tenth one for validation."""
     target = DEFAULT_SIZE if size is None else size
     texts: dict[Split, list[str]] = {"train": [], "validation": []}
     length = index = 0
     while length < target or not texts["validation"]:
-        text = "".join([unit.text for unit in story_units(seed, index)])
+        text = story_text(seed, index)
         texts[_split_of(index)].append(text)
         length += len(text)
         index += 1

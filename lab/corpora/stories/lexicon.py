@@ -2,62 +2,14 @@
 
 from __future__ import annotations
 
-FEMALE_NAMES = tuple(
-    [
-        "Alice",
-        "Anna",
-        "Clara",
-        "Ella",
-        "Emma",
-        "Eva",
-        "Grace",
-        "Helen",
-        "Ivy",
-        "Jane",
-        "Julia",
-        "Kate",
-        "Lily",
-        "Lucy",
-        "Maria",
-        "Mary",
-        "Maya",
-        "Nina",
-        "Nora",
-        "Olga",
-        "Rosa",
-        "Ruth",
-        "Sara",
-        "Zoe",
-    ]
-)
-MALE_NAMES = tuple(
-    [
-        "Adam",
-        "Ben",
-        "Carl",
-        "David",
-        "Felix",
-        "Frank",
-        "Fred",
-        "Henry",
-        "Hugo",
-        "Jack",
-        "James",
-        "John",
-        "Leo",
-        "Luke",
-        "Max",
-        "Noah",
-        "Oscar",
-        "Paul",
-        "Peter",
-        "Robert",
-        "Sam",
-        "Simon",
-        "Tom",
-        "Victor",
-    ]
-)
+FEMALE_NAMES = (
+    "Alice", "Anna", "Clara", "Ella", "Emma", "Eva", "Grace", "Helen", "Ivy", "Jane", "Julia", "Kate",
+    "Lily", "Lucy", "Maria", "Mary", "Maya", "Nina", "Nora", "Olga", "Rosa", "Ruth", "Sara", "Zoe",
+)  # fmt: skip
+MALE_NAMES = (
+    "Adam", "Ben", "Carl", "David", "Felix", "Frank", "Fred", "Henry", "Hugo", "Jack", "James", "John",
+    "Leo", "Luke", "Max", "Noah", "Oscar", "Paul", "Peter", "Robert", "Sam", "Simon", "Tom", "Victor",
+)  # fmt: skip
 # These act in stories like everybody else, but no giving sentence ("When Mary and John went to the store,
 # John gave a drink to Mary") is ever written about them: a model that completes one has learnt the rule.
 UNSEEN_GIVERS = ("Clara", "Olga", "Hugo", "Victor")
@@ -132,20 +84,20 @@ _WORDS = {
     "ADJ": """red blue green yellow white black brown small big old new nice pretty fresh sweet warm
         young happy sad angry tired hungry thirsty cold afraid surprised glad sorry wet dark late
         early empty careful kind good better lost long safe sunny windy first next lovely busy
-        quiet alone""",
+        quiet alone sick""",
     "ADV": """then very there here now soon not away again together too back home outside inside quickly
         slowly later today carefully so out much where why""",
     "ADP": "to in on at by near under behind from of with for about after",
     "DET": "a an the some that no",
-    "CCONJ": "and but",
+    "CCONJ": "and but or",
     "SCONJ": "when because if while that",
     "PRON": "i me my you your it he she him her his they them us who both",
-    "AUX": "was were is are am did do could can will may been",
+    "AUX": "was were is are am did do could can will may would been",
     "VERB": """thank had has have talked climb get went walked ran came go come found find lost saw see
         looked look gave give handed passed offered took take brought put said asked cried called
         wanted liked loved thanked help ate drank drink bought buy played play sat waited stayed
         raining shining smiled laughed lent borrow returned thought know closed heard met held hid
-        moved move trade needed read showed agreed freed hurt stuck gone began let""",
+        moved move trade needed read showed agreed freed hurt stuck gone looking began let made make slept like lost""",
     "PART": "'s not",
     "NUM": "one two",
     "INTJ": "yes no please",
@@ -195,16 +147,17 @@ REFERENTS = (*FEMALE_NAMES, *MALE_NAMES, "group", *NOUNS)
 
 
 def vocabulary() -> tuple[str, ...]:
-    """Every word of the lexicon as a word tokenizer sees it: lower-case words after a space, words that open
-    a sentence with and without one, names both ways."""
+    """Pieces a word tokenizer for stories always has, however few stories it is fitted to: names with and
+    without a space before them, the other words after a space, and the words that open a giving sentence."""
     pieces: list[str] = []
     for name in (*FEMALE_NAMES, *MALE_NAMES, *DAYS):
         pieces += [name, f" {name}"]
-    for noun in NOUNS:
-        pieces += [f" {noun}", noun]
+    pieces += [f" {noun}" for noun in NOUNS]
     for word, pos in WORD_CLASS.items():
         if pos == "PUNCT" or word == "'s":
             pieces.append(word)
         elif pos != "PROPN":
-            pieces += [f" {word}", f" {word.capitalize()}", word.capitalize()]
+            pieces.append(" I" if word == "i" else f" {word}")
+    for word in ("When", "After", "While", "The", "I"):
+        pieces += [word, f" {word}"]
     return tuple(dict.fromkeys([*pieces, "\n", '"', ' "']))

@@ -25,10 +25,10 @@ class Story:
     record what is true after it. A plot that breaks this is a bug here, hence RuntimeError.
     """
 
-    def __init__(self, random: Random, cast_size: int) -> None:
+    def __init__(self, random: Random, cast_size: int, labelled: bool = True) -> None:
         self.random = random
         self.cast = self._choose_cast(cast_size)
-        self.writer = Writer(self.cast)
+        self.writer = Writer(self.cast, labelled=labelled)
         self._nouns: set[str] = set()  # a noun names one thing per story, so "the ball" is never in doubt
         self.a, self.b = self.cast[0], self.cast[1]
         self.ab = Entity("group", "group", members=(self.a, self.b))
@@ -158,13 +158,13 @@ class Story:
         )  # fmt: skip
         self.be_at(place, self.a, self.b)
 
-    def give(self, giver: Entity, thing: Entity, receiver: Entity) -> None:
-        """The giver hands over what they hold, in one of the ways English has."""
+    def give(self, giver: Entity, thing: Entity, receiver: Entity, so: bool = False) -> None:
+        """The giver hands over what they hold, in one of the ways English has; `so` where a reason was told."""
         self.need(thing.holder is giver, f"{giver.noun} gives the {thing.noun} without having it")
         self.need(giver is not receiver, f"{giver.noun} gives to themselves")
         self.say(
             "{g:s} gave {x:o} to {r:r} .", "{g:s} gave {x:o} to {r:r} .", "{g:s} gave {r:r} {x:o!the} .",
-            "{g:s} handed {x:o} to {r:r} .", "So {g:s} gave {x:o} to {r:r} .",
+            "{g:s} handed {x:o} to {r:r} .", *(("So {g:s} gave {x:o} to {r:r} .",) if so else ()),
             g=giver, x=thing, r=receiver,
         )  # fmt: skip
         thing.holder = receiver

@@ -3,7 +3,7 @@
 A template is a line of words separated by spaces:
   word            its class comes from the lexicon; word/POS and word/POS@role say otherwise
   {x:s}           a mention of slot x in a role (s subject, o object, r recipient, p place, c companion,
-                  f source, v address); the form is chosen so that it can only mean x
+                  f source, m predicate, v address); the form is chosen so that it can only mean x
   {x:s!form}      name, pro, poss ("her", "Mary's"), the, full ("the red ball"), new ("a red ball"), own
                   ("her ball"), bare ("ball"), at ("in the park")
   [t One day]     words with the role time
@@ -25,7 +25,8 @@ ENTITY_CODE = {e: i for i, e in enumerate(ENTITIES)}
 SEX_CODE = {s: i for i, s in enumerate(SEXES)}
 REFERENT_CODE = {r: i for i, r in enumerate(REFERENTS)}
 _ROLE_LETTERS = {
-    "s": "subject", "o": "object", "r": "recipient", "p": "place", "c": "companion", "f": "source", "v": "address",
+    "s": "subject", "o": "object", "r": "recipient", "p": "place", "c": "companion", "f": "source",
+    "m": "predicate", "v": "address",
 }  # fmt: skip
 _NEVER = -99  # the sentence number of an entity that has not been mentioned
 
@@ -139,7 +140,9 @@ class Writer:
 
     cast: list[Entity]
     props: list[Entity] = field(default_factory=list)
-    units: list[Unit] = field(default_factory=list)
+    labelled: bool = True
+    texts: list[str] = field(default_factory=list)
+    units: list[Unit] = field(default_factory=list)  # as `texts`, with labels; empty unless `labelled`
     sentence: int = 0
     numbers: int = 0
 
@@ -173,7 +176,9 @@ class Writer:
 
     def line_break(self, text: str) -> None:
         """End the paragraph ("\\n") or the document ("\\n\\n")."""
-        self.units.append(Unit(text, _SPACE, sentence=self.sentence))
+        self.texts.append(text)
+        if self.labelled:
+            self.units.append(Unit(text, _SPACE, sentence=self.sentence))
         self._space, self._capital = False, True
 
     def _word(self, text: str, pos: int, role: int, *, glued: bool = False, of: Entity | None = None) -> None:
@@ -187,15 +192,18 @@ class Writer:
         self._space = True
         if text in _ENDS and self._quoted:
             self._capital = True
+        self.texts.append(space + text)
+        if not self.labelled:
+            return
         if of is None:
             self.units.append(Unit(space + text, pos, role, sentence=self.sentence, quoted=self._quoted))
-            return
-        self.units.append(
-            Unit(
-                space + text, pos, role, ENTITY_CODE[of.kind], SEX_CODE[of.sex] if of.sex else -1,
-                REFERENT_CODE[of.noun], of.number, of.unit, self.sentence, self._quoted,
-            )
-        )  # fmt: skip
+        else:
+            self.units.append(
+                Unit(
+                    space + text, pos, role, ENTITY_CODE[of.kind], SEX_CODE[of.sex] if of.sex else -1,
+                    REFERENT_CODE[of.noun], of.number, of.unit, self.sentence, self._quoted,
+                )
+            )  # fmt: skip
 
     # --- noun phrases ---------------------------------------------------------------------------------
 
@@ -215,7 +223,7 @@ class Writer:
             self._subject = entity
 
     def _done(self, entity: Entity) -> None:
-        entity.last, entity.unit = self.sentence, len(self.units) - 1
+        entity.last, entity.unit = self.sentence, len(self.texts) - 1
 
     def _person(self, person: Entity, role: int, form: str) -> None:
         case = 2 if form == "poss" else 0 if role == _SUBJECT else 1
@@ -254,7 +262,7 @@ class Writer:
             first, second = group.members
             self._mention(first, role, "name")
             self._word("and", _CCONJ, role, of=self._numbered(group))
-            at = len(self.units) - 1
+            at = len(self.texts) - 1
             self._mention(second, role, "name")
             group.last, group.unit = self.sentence, at  # "and" stands for the two of them
             return
