@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from model.decoding import TokenPass
 from model.kv_cache import KVCache, LayerCache
 from model.prompts import Prompts, TextStream
 from model.sampling import (
@@ -126,7 +127,7 @@ def generate(
     if (return_type == "text" or (return_type == "input" and prompts.is_text)) and model.tokenizer is None:
         raise ValueError('This model has no tokenizer to make text with: ask for return_type="tokens".')
     decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
-    with _undisturbed(tuple(model.modules())):
+    with _undisturbed(decoder.modules):
         while not decoder.is_done:
             decoder.step()
         output = prompts.output(decoder, return_type)
@@ -165,10 +166,9 @@ def stream(
 
 def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iterator[Step]:
     text = TextStream(model.tokenizer, prompt)
-    modules = tuple(model.modules())
     while not decoder.is_done:
         index = decoder.n_new
-        with _undisturbed(modules):
+        with _undisturbed(decoder.modules):
             token = decoder.step()[0]
             own = decoder.logits[0].log_softmax(-1)
             drawn = 1.0 if decoder.settings.is_greedy else decoder.filtered[0].softmax(-1)[token].item()
@@ -218,6 +218,7 @@ class _Decoder:
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 0:
             raise ValueError(f"max_new_tokens is {max_new_tokens!r}; it must be a whole number of at least 0.")
         self.model = model
+        self.modules = tuple(model.modules())
         self.settings = settings
         self.max_new_tokens = max_new_tokens
         self.stop = _stop_ids(model, stop_tokens)
@@ -244,6 +245,7 @@ class _Decoder:
                 self.tokens[:, prompt], d_vocab, None if self.mask is None else self.mask[:, prompt]
             )
         self.logits = self.filtered = torch.empty(0)
+        self.token_pass: TokenPass | None = None
 
     @property
     def is_done(self) -> bool:
@@ -252,13 +254,15 @@ class _Decoder:
     def step(self) -> list[int]:
         """Draw the next token of every row. Keeps the logits it was drawn from, before and after the filters."""
         logits = self._next_logits()
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        _refuse_non_finite(logits)
-        if self.n_real < logits.shape[-1]:
-            logits = logits.clone()
-            logits[:, self.n_real :] = -math.inf
-        self.logits = logits
-        drawn = self._draw(logits)
+        # Inference mode spares autograd's bookkeeping; the pass before may run hooks of the user's, so it has none.
+        with torch.inference_mode():
+            logits = logits if logits.dtype == torch.float64 else logits.float()
+            _refuse_non_finite(logits)
+            if self.n_real < logits.shape[-1]:
+                logits = logits.clone()
+                logits[:, self.n_real :] = -math.inf
+            self.logits = logits
+            drawn = self._draw(logits)
         position = self.width + self.n_new
         for row, end in enumerate(self.ends):
             if end is not None:
@@ -266,7 +270,7 @@ class _Decoder:
             elif drawn[row] in self.stop:
                 self.ends[row] = position
         new = torch.tensor(drawn, device=self.tokens.device)
-        self.tokens[:, position] = new
+        self.tokens.select(1, position).copy_(new)
         if self.seen is not None:
             self.seen.scatter_(1, new[:, None], True)
         self.n_new += 1
@@ -286,15 +290,23 @@ class _Decoder:
         return self._last_logits(cache.length, end, cache, 0)
 
     def _last_logits(self, begin: int, end: int, cache: KVCache | None, mask_begin: int) -> Tensor:
+        model = self.model
+        if cache is not None and end - begin == 1 and begin > 0 and (quick := self._quick()) is not None:
+            return quick(self.tokens.select(1, begin), cache)
         tokens = self.tokens[:, begin:end]
         mask = None if self.mask is None else self.mask[:, mask_begin:end]
-        model = self.model
         if end - begin == 1 or model.refresh_watch():
             return model(tokens, attention_mask=mask, past_kv_cache=cache)[:, -1]
         # Unwatched, the unembedding is run where it is needed, not on the whole prompt.
         n_layers = model.config.n_layers
         stream = model(tokens, attention_mask=mask, past_kv_cache=cache, stop_at_layer=n_layers)
         return model(stream[:, -1:], start_at_layer=n_layers)[:, 0]
+
+    def _quick(self) -> TokenPass | None:
+        """The pass without modules, when it knows all of the model and nobody watches."""
+        if self.token_pass is None and TokenPass.covers(self.modules):
+            self.token_pass = TokenPass(self.model, self.modules, self.mask)
+        return None if self.token_pass is None or self.token_pass.is_watched else self.token_pass
 
     def _draw(self, logits: Tensor) -> list[int]:
         if self.settings.is_greedy:
@@ -305,10 +317,9 @@ class _Decoder:
         # it has a probability above 0, so what a filter removed is never drawn.
         self.filtered = filtered_logits(logits, self.settings, self.seen)
         cumulative = self.filtered.softmax(-1, dtype=torch.float64).cumsum(-1)  # [batch, vocab]
-        uniform = torch.tensor([[stream.random()] for stream in self.randoms], dtype=torch.float64)
-        total = cumulative[:, -1:]
-        # a uniform number times the total may round up to the total, which no sum exceeds
-        point = (uniform.to(total.device) * total).minimum(total.nextafter(torch.zeros_like(total)))
+        # 52 bits, not 53: then a uniform number times the total never rounds up to the total, which no sum exceeds.
+        uniform = torch.tensor([[stream.getrandbits(52) * 2.0**-52] for stream in self.randoms], dtype=torch.float64)
+        point = cumulative[:, -1:] * uniform.to(cumulative.device)
         return torch.searchsorted(cumulative, point, right=True)[:, 0].tolist()
 
     def sequence(self) -> Tensor:

@@ -11,50 +11,50 @@ FIRST_CAPACITY = 64
 
 
 class LayerCache:
-    """Keys and values of one layer, [batch, key-value head, pos, d_head]; keys are stored after rotation.
+    """Keys and values of one layer; keys are stored after rotation.
 
-    The buffers are longer than what is in them and grow by doubling, so that adding a token copies that token only.
+    They share one buffer [batch, 2 x key-value heads, capacity, d_head], keys before values. It is longer than what
+    is in it and grows by doubling, so that adding a token copies that token only.
     """
 
-    __slots__ = ("_keys", "_values", "length", "limit")
+    __slots__ = ("_buffer", "length", "limit")
 
     def __init__(self, limit: int):
         self.limit = limit
         self.length = 0
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self._buffer: Tensor | None = None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add positions; returns all keys and all values, views that later positions are written behind."""
-        start, end = self.length, self.length + k.shape[2]
-        if end > self.limit:
-            raise ValueError(f"{end} positions do not fit into the cache of a model with n_ctx {self.limit}.")
-        if k.requires_grad or v.requires_grad:
-            return self._concatenate(k, v)
-        keys, values = self._keys, self._values
-        if keys is None or values is None or keys.shape[2] < end:
-            capacity = min(self.limit, max(FIRST_CAPACITY, 2 * end))
-            keys, values = self._grown(keys, k, capacity), self._grown(values, v, capacity)
-            self._keys, self._values = keys, values
-        keys[:, :, start:end] = k
-        values[:, :, start:end] = v
+        """Add keys and values [batch, head, pos, d_head]; returns all of both, views on what is stored."""
+        return self.append_joined(torch.cat((k, v), dim=1))
+
+    def append_joined(self, kv: Tensor) -> tuple[Tensor, Tensor]:
+        """As ``append``, keys and values side by side on the head axis: [batch, 2 x head, pos, d_head]."""
+        n_heads, n_new = kv.shape[1] // 2, kv.shape[2]
+        start, end = self.length, self.length + n_new
+        buffer = self._buffer
+        if kv.requires_grad:
+            # Under autograd nothing may be written over: a new tensor each time, and gradients reach the old ones.
+            buffer = kv if buffer is None else torch.cat((buffer.narrow(2, 0, start), kv), dim=2)
+            self._buffer = buffer
+        else:
+            if buffer is None or buffer.shape[2] < end:
+                buffer = self._buffer = self._grown(kv, end)
+            buffer.narrow(2, start, n_new).copy_(kv)
         self.length = end
-        return keys[:, :, :end], values[:, :, :end]
+        stored = buffer.narrow(2, 0, end)
+        return stored.narrow(1, 0, n_heads), stored.narrow(1, n_heads, n_heads)
 
-    def _grown(self, old: Tensor | None, new: Tensor, capacity: int) -> Tensor:
-        batch, heads, _, d_head = new.shape
-        buffer = new.new_empty(batch, heads, capacity, d_head)
-        if old is not None:
-            buffer[:, :, : self.length] = old[:, :, : self.length]
+    def _grown(self, kv: Tensor, needed: int) -> Tensor:
+        if needed > self.limit:
+            raise ValueError(f"{needed} positions do not fit into the cache of a model with n_ctx {self.limit}.")
+        batch, heads, _, d_head = kv.shape
+        with torch.inference_mode(False):  # a buffer made in inference mode could not be written to outside it
+            capacity = min(self.limit, max(FIRST_CAPACITY, 2 * needed))
+            buffer = torch.empty(batch, heads, capacity, d_head, dtype=kv.dtype, device=kv.device)
+            if self._buffer is not None:
+                buffer[:, :, : self.length] = self._buffer[:, :, : self.length].detach()
         return buffer
-
-    def _concatenate(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Under autograd nothing may be written over: a new tensor each time, gradients reach the old positions."""
-        if self._keys is not None and self._values is not None:
-            k = torch.cat((self._keys[:, :, : self.length], k), dim=2)
-            v = torch.cat((self._values[:, :, : self.length], v), dim=2)
-        self._keys, self._values, self.length = k, v, k.shape[2]
-        return k, v
 
 
 class KVCache:

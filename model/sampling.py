@@ -142,8 +142,10 @@ def apply_repetition_penalty(logits: Tensor, seen: Tensor, penalty: float) -> Te
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Logits over temperature, shifted so that the largest is 0: the same distribution, and none overflows."""
-    return (logits - logits.amax(-1, keepdim=True)) / temperature
+    """Logits over temperature; shifted so that the largest is 0 where the quotient might overflow."""
+    if temperature < 1e-3:
+        logits = logits - logits.amax(-1, keepdim=True)
+    return logits / temperature
 
 
 def apply_top_k(logits: Tensor, k: int) -> Tensor:
