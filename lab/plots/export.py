@@ -1,0 +1,67 @@
+"""Figures as one HTML file that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from lab.plots.theme import theme
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+CONFIG = {"displaylogo": False, "showSendToCloud": False, "responsive": True}
+"""What every figure of ours is shown with: no logo, nothing that sends a figure anywhere."""
+
+# The page may run its own script and draw its own images; a request to anywhere is refused by the browser itself.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:"
+)
+STYLE = "body{{font-family:system-ui,sans-serif;margin:2rem;color:{ink};background:{page}}} figure{{margin:0 0 2rem}}"
+PAGE = {"light": "#ffffff", "dark": "#14171c"}
+
+
+def to_offline_html(
+    figures: go.Figure | Sequence[go.Figure] | Mapping[str, go.Figure],
+    title: str = "Residual Lab",
+    *,
+    note: str = "",
+    template: str = "light",
+) -> str:
+    """A page with the figures (under headings, if they come by name), plotly.js within it (about 5 MB).
+
+    ``title``, ``note`` and headings are plain text. ``template`` is the one the figures were made with.
+    """
+    import plotly.graph_objects as go
+    from plotly.offline import get_plotlyjs
+
+    if isinstance(figures, go.Figure):
+        figures = [figures]
+    named = figures.items() if isinstance(figures, Mapping) else [("", figure) for figure in figures]
+    parts = []
+    for heading, figure in named:
+        alt = escape(str((figure.layout.meta or {}).get("alt", "")), quote=True)
+        body = figure.to_html(full_html=False, include_plotlyjs=False, include_mathjax=False, config=CONFIG)
+        above = f"<h2>{escape(heading)}</h2>" if heading else ""
+        parts.append(f'{above}<figure role="img" aria-label="{alt}">{body}</figure>')
+    style = STYLE.format(ink=theme(template).ink, page=PAGE[template])
+    about = f"<p>{escape(note)}</p>" if note else ""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(title)}</title>
+<style>{style}</style>
+<script>{get_plotlyjs()}</script>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+{about}
+{"".join(parts)}
+</body>
+</html>
+"""
