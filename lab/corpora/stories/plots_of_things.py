@@ -51,8 +51,8 @@ def moved_thing(s: Story) -> None:
     p = s.location(lx.HOME_ROOMS)
     q = s.location(lx.OUTDOORS)
     x = s.thing((*lx.TOYS, *lx.BELONGINGS), owner=s.a, holder=s.a)
-    old = Entity("place", s._fresh(lx.CONTAINERS), preposition="in", place=p)
-    new = Entity("place", s._fresh(lx.CONTAINERS), preposition="in", place=p)
+    old = Entity("place", s.fresh(lx.CONTAINERS), preposition="in", place=p)
+    new = Entity("place", s.fresh(lx.CONTAINERS), preposition="in", place=p)
     open_together(s, p)
     s.say("{a:s} had {x:o!new} .", x=x)
     s.say("{a:s} put {x:o} {k:p!at} .", x=x, k=old)
@@ -88,23 +88,23 @@ _REASONS = {
     "ladder": ("{a:s!pro} wanted to/PART climb a/DET@object tree/NOUN@object",),
     "map": ("{a:s!pro} was lost", "{a:s!pro} did not know the/DET@object way/NOUN@object"),
     "book": ("{a:s!pro} wanted to read",),
-    "basket": ("{a:s!pro} had many things/NOUN@object to carry",),
 }
+
+
+_OUTSIDE = ("bike", "ladder", "map")  # not needed in a library
 
 
 def borrow_and_return(s: Story) -> None:
     p = s.location()
     open_together(s, p)
-    noun = s._fresh([n for n in _REASONS if n != "basket"])
-    s._nouns.discard(noun)
+    noun = s.pick([n for n in _REASONS if n not in s.used and (n not in _OUTSIDE or p.noun in lx.OUTDOORS)])
     y = s.thing((noun,), looks=lx.COLOURS, owner=s.b, holder=s.b)
     s.say("{b:s} had {y:o!new} with {b:c!pro} .", "{b:s} had {y:o!new} .", y=y)
     s.say(f"{{a:s}} wanted to/PART borrow {{y:o!the}} because {s.pick(_REASONS[noun])} .",
           f"{{a:s}} needed {{y:o!the}} because {s.pick(_REASONS[noun])} .", y=y)  # fmt: skip
     s.speech(s.a, s.b, s.pick(("May {A:s} borrow {y:o!own}", "Can {A:s} borrow {y:o!own}")), "?", y=y)
     agree(s, s.b, s.a)
-    s.say("{b:s} lent {y:o} to {a:r} .", "{b:s} lent {a:r} {y:o!the} .", "So {b:s} gave {y:o} to {a:r} .", y=y)
-    y.holder = s.a
+    s.lend(s.b, y, s.a)
     s.thanks(s.a, s.b)
     s.paragraph()
     s.say("[t The next day] , {a:s} met {b:o} again .", "[t In the evening] , {a:s} went to see {b:o} .")
@@ -139,7 +139,7 @@ def pass_it_on(s: Story) -> None:
     x = s.thing((*lx.TOYS, *lx.BELONGINGS), owner=s.a, holder=s.a)
     open_together(s, p)
     s.say("{a:s} had {x:o!new} .", "{a:s} showed {b:r} {x:o!new} .", x=x)
-    s.give(s.a, x, s.b)
+    s.lend(s.a, x, s.b)
     if s.chance(0.5):
         s.thanks(s.b, s.a)
     s.say("Then {b:s!name} took {x:o!the} to {q:p} .", x=x, q=q)
@@ -151,8 +151,9 @@ def pass_it_on(s: Story) -> None:
     s.give(s.b, x, c)
     s.paragraph()
     s.say("[t Later] , {b:s} met {a:o} again .", "[t In the evening] , {a:s} met {b:o} again .")
+    s.a.place = s.b.place = None
     s.speech(s.a, s.b, s.pick(("Where is {x:s!own}", "Who has {x:o!own}")), "?", x=x)
-    s.speech(s.b, s.a, s.pick(("{c:s} has {x:o}", "{A:s} gave {x:o} to {c:r}")), x=x, c=c)
+    s.speech(s.b, s.a, s.pick(("{c:s} has {x:o}", "{A:s} gave {x:o} to {c:r}", "{A:s} lent {x:o} to {c:r}")), x=x, c=c)
     s.say(
         "Then {a:s!name} asked {c:r!name} for {x:o!the} .",
         "Then {a:s!name} went to {c:o!name} and asked for {x:o!the} .",

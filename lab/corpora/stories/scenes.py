@@ -81,20 +81,22 @@ def enjoy(s: Story, person: Entity, thing: Entity) -> None:
 
 
 def be_glad(s: Story, person: Entity) -> None:
-    s.say("{x:s} was happy .", "{x:s} was very happy .", "Now {x:s} was happy again .", x=person)
+    s.say("{x:s} was happy .", "{x:s} was very happy .", x=person)
+    s.told_glad = True
 
 
 def close(s: Story) -> None:
     """An end, or none."""
     kind = int(s.random.random() * 5)
-    if kind == 0 and not s.at_home:
+    together = s.a.place is s.b.place and not s.at_home
+    if kind == 0 and together:
         s.say("Then {ab:s} went home/ADV@place .", "[t In the evening] , {ab:s} went home/ADV@place .",
               "{ab:s} went home/ADV@place together .")  # fmt: skip
     elif kind == 1:
         s.say("It was a/DET good day/NOUN .", "It was a/DET very good day/NOUN for {ab:o} .")
-    elif kind == 2:
+    elif kind == 2 and together and not s.told_glad:
         s.say("{ab:s} were happy .", "{ab:s} laughed .")
-    elif kind == 3 and not s.at_home:
+    elif kind == 3 and together:
         s.say("After that/PRON , {ab:s} played together .", "Then {ab:s} talked and laughed .")
 
 

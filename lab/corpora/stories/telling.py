@@ -43,7 +43,7 @@ def tell(random: Random, *, labelled: bool = True) -> Story:
     for number, scene in enumerate(scenes):
         if number:
             s.paragraph()
-        s.chapter, s.at_home = number, False
+        s.chapter, s.at_home, s.told_glad = number, False, False
         scene(s)
     close(s)
     s.writer.line_break("\n\n")

@@ -29,10 +29,11 @@ class Story:
         self.random = random
         self.cast = self._choose_cast(cast_size)
         self.writer = Writer(self.cast, labelled=labelled)
-        self._nouns: set[str] = set()  # a noun names one thing per story, so "the ball" is never in doubt
+        self.used: set[str] = set()  # nouns: one names one thing per story, so "the ball" is never in doubt
         self.a, self.b = self.cast[0], self.cast[1]
         self.ab = Entity("group", "group", members=(self.a, self.b))
         self.at_home = False  # the main characters have gone home: no story sends them there again
+        self.told_glad = False  # the last sentence said that somebody was happy
         self.chapter = 0  # scenes told before this one
 
     # --- chance ---------------------------------------------------------------------------------------
@@ -54,15 +55,16 @@ class Story:
 
     # --- making things --------------------------------------------------------------------------------
 
-    def _fresh(self, nouns: Sequence[T]) -> T:
-        free = [n for n in nouns if (n if isinstance(n, str) else n[1]) not in self._nouns]  # type: ignore[index]
+    def fresh(self, nouns: Sequence[T]) -> T:
+        """One of the nouns (or of the pairs that end in a noun) that names nothing yet in this story."""
+        free = [n for n in nouns if (n if isinstance(n, str) else n[1]) not in self.used]  # type: ignore[index]
         chosen = self.pick(free)
-        self._nouns.add(chosen if isinstance(chosen, str) else chosen[1])  # type: ignore[index]
+        self.used.add(chosen if isinstance(chosen, str) else chosen[1])  # type: ignore[index]
         return chosen
 
     def thing(self, nouns: Sequence[str], looks: Sequence[str] | None = None, **state: Entity | None) -> Entity:
         """A new thing, often with an adjective; `state` may give its owner, holder or place."""
-        noun = self._fresh(nouns)
+        noun = self.fresh(nouns)
         if looks is None:
             looks = lx.FOOD_LOOKS if noun in lx.FOODS else () if noun in lx.DRINKS else (*lx.COLOURS, *lx.LOOKS)
         adjective = self.pick(looks) if looks and noun not in lx.MASS_NOUNS and self.chance(0.6) else None
@@ -71,7 +73,7 @@ class Story:
         return thing
 
     def animal(self, owner: Entity | None = None) -> Entity:
-        noun = self._fresh(lx.ANIMALS)
+        noun = self.fresh(lx.ANIMALS)
         looks = [a for a in lx.ANIMAL_LOOKS if not (noun in ("puppy", "kitten", "lamb") and a in ("old", "young"))]
         adjective = self.pick(looks) if self.chance(0.6) else None
         animal = Entity("animal", noun, adjective=adjective, owner=owner)
@@ -80,13 +82,13 @@ class Story:
 
     def location(self, places: dict[str, str] | None = None) -> Entity:
         places = lx.PLACES if places is None else places
-        noun = self._fresh(list(places))
+        noun = self.fresh(list(places))
         return Entity("place", noun, preposition=places[noun])
 
     def spot(self, place: Entity) -> Entity:
         """A spot inside `place`: "under the tree", "behind the door"."""
         inside = place.noun in lx.INDOORS or place.noun in ("bedroom", "hall", "attic")
-        preposition, noun = self._fresh(lx.INDOOR_SPOTS if inside else lx.OUTDOOR_SPOTS)
+        preposition, noun = self.fresh(lx.INDOOR_SPOTS if inside else lx.OUTDOOR_SPOTS)
         return Entity("place", noun, preposition=preposition, place=place)
 
     # --- telling --------------------------------------------------------------------------------------
@@ -168,6 +170,15 @@ class Story:
             g=giver, x=thing, r=receiver,
         )  # fmt: skip
         thing.holder = receiver
+
+    def lend(self, owner: Entity, thing: Entity, borrower: Entity) -> None:
+        """The owner hands over a thing that stays theirs."""
+        self.need(thing.holder is owner, f"{owner.noun} lends the {thing.noun} without having it")
+        self.say(
+            "{g:s} lent {x:o} to {r:r} .", "{g:s} lent {r:r} {x:o!the} .", "{g:s} let/VERB {r:o} borrow {x:o!the} .",
+            g=owner, x=thing, r=borrower,
+        )  # fmt: skip
+        thing.holder = borrower
 
     def may_have_giving_sentence(self) -> bool:
         """Whether this pair may stand in one; some names and some pairs never do (see the lexicon)."""
