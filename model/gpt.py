@@ -81,6 +81,7 @@ class GPT(TextMethods, WeightViews, InstrumentedModule):
     tokens are.
     """
 
+    @torch.random.fork_rng(devices=[])  # torch's own layers draw weights that `initialize` replaces
     def __init__(self, config: GPTConfig, initialized: bool = True):
         super().__init__()
         self.config = config
