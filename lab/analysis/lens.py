@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lab.analysis.prompts import Prompt, as_array, prompt_ids, token_texts, vocabulary_texts, watch
+from lab.analysis.prompts import Prompt, as_array, prompt_ids, resolve_top_k, token_texts, vocabulary_texts, watch
 from lab.analysis.results import Result, frame, grid
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class LogitLens(Result):
     top_probabilities   [row, pos, k]
     final_tokens        [pos] the model's own first choice; final_texts: how it is displayed
     probability         [row, pos] that the row gives to final_tokens
-    rank                [row, pos] of final_tokens in the row, 1 = first (ties share the better rank)
+    rank                [row, pos] of final_tokens in the row, 1 = first (ties share the better rank), 0 = not a number
     entropy             [row, pos] of the row's distribution, nats
     kl                  [row, pos] KL(model's own output || row), nats; the information the rest of the
                         network adds
@@ -87,9 +87,7 @@ def logit_lens(model: GPT, tokens: Prompt, top_k: int = 5, *, include_mid: bool 
     that the unembedding was not trained to read, so an early row that looks wrong may only be illegible.
     """
     config = model.config
-    if not isinstance(top_k, int) or top_k < 1:
-        raise ValueError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
-    k = min(top_k, config.d_vocab)
+    k = resolve_top_k(top_k, config.d_vocab)
     ids = prompt_ids(model, tokens)
     rows = [("embed", -1, "blocks.0.hook_resid_pre")]
     for layer in range(config.n_layers):
@@ -150,8 +148,13 @@ def _statistics(log_p: Tensor, own: Tensor, final: Tensor, k: int) -> dict[str, 
         "top_tokens": top.indices,
         "top_probabilities": top.values.exp(),
         "probability": of_final[:, 0].exp(),
-        "rank": (log_p > of_final).sum(-1) + 1,
+        "rank": rank_of(log_p, of_final),
         "entropy": -torch.xlogy(p, p).sum(-1),
-        # a probability that underflows to 0 contributes 0, as the limit does
-        "kl": torch.where(p_own > 0, p_own * (own - log_p), 0.0).sum(-1).clamp_min(0),
+        # a probability that underflows to 0 contributes 0, as the limit does; NaN stays NaN
+        "kl": torch.where(p_own == 0, 0.0, p_own * (own - log_p)).sum(-1).clamp_min(0),
     }
+
+
+def rank_of(log_p: Tensor, value: Tensor) -> Tensor:
+    """[...] how many of log_p [..., vocab] are above ``value`` [..., 1], plus 1; 0 where it is not a number."""
+    return torch.where(value[..., 0].isnan(), 0, (log_p > value).sum(-1) + 1)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from lab.analysis.prompts import Prompt, as_array, prompt_ids, token_texts, vocabulary_texts, without_dropout
+from lab.analysis.lens import rank_of
+from lab.analysis.prompts import (
+    Prompt,
+    as_array,
+    prompt_ids,
+    resolve_top_k,
+    token_texts,
+    vocabulary_texts,
+    without_dropout,
+)
 from lab.analysis.results import Result, frame
 
 if TYPE_CHECKING:
@@ -65,17 +74,16 @@ class TokenPredictions(Result):
 
 def token_predictions(model: GPT, tokens: Prompt, top_k: int = 5) -> TokenPredictions:
     """Probability, rank and surprisal of each token of a prompt, and the likeliest next tokens everywhere."""
-    if not isinstance(top_k, int) or top_k < 1:
-        raise ValueError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    k = resolve_top_k(top_k, model.config.d_vocab)
     ids = prompt_ids(model, tokens)
     with torch.no_grad(), without_dropout(model):
         logits = model(ids)[0]
         if logits.dtype not in (torch.float32, torch.float64):
             logits = logits.float()
         log_p = logits.log_softmax(-1)  # [pos, vocab]
-        top = log_p.topk(min(top_k, log_p.shape[-1]), dim=-1)
+        top = log_p.topk(k, dim=-1)
         of_next = log_p[:-1].gather(-1, ids[0, 1:, None])  # [pos - 1, 1]
-        rank = (log_p[:-1] > of_next).sum(-1) + 1
+        rank = rank_of(log_p[:-1], of_next)
         p = log_p.exp()
         entropy = -torch.xlogy(p, p).sum(-1)
     surprisal = np.concatenate([[np.nan], -as_array(of_next[:, 0])]).astype(as_array(log_p[:0]).dtype)

@@ -109,6 +109,13 @@ def resolve_token(model: GPT, token: int | str, what: str = "token") -> int:
     return index
 
 
+def resolve_top_k(top_k: int, d_vocab: int) -> int:
+    """How many tokens to list: at least 1, and no more than there are."""
+    if isinstance(top_k, bool) or not isinstance(top_k, (int, np.integer)) or top_k < 1:
+        raise ValueError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    return min(int(top_k), d_vocab)
+
+
 def resolve_choice(value: str, allowed: Sequence[str], what: str) -> str:
     """``value`` if it is one of ``allowed``; otherwise a ValueError that offers the nearest."""
     if value in allowed:

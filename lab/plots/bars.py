@@ -46,7 +46,7 @@ def contribution_bars(contributions: LogitContributions, *, top: int = 20, templ
     if contributions.model_logit != contributions.logit:
         cap = f" (after the soft cap {number(contributions.model_logit, 2)})"
     title = f"{kind} {target} after position {contributions.position} = {number(contributions.logit, 2)}{cap}"
-    largest = max(map(abs, values), default=0.0) or 1.0
+    largest = max((abs(value) for value in values if np.isfinite(value)), default=0.0) or 1.0
     first = ", ".join(f"{name} {number(value, 2)}" for name, value in list(zip(names, values, strict=True))[:3])
     alt = f"Contributions to the {title}; the largest are {first}."
     fig = bare_figure(template, title=title, alt=alt, height=max(220, 110 + 22 * len(values)))

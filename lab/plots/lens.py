@@ -38,7 +38,9 @@ def _statistic(lens: LogitLens, statistic: str) -> Statistic:
     if statistic == "entropy":
         return Statistic("entropy (nats)", 0.0, float(np.log(max(lens.n_vocab, 2))))
     if statistic == "kl":
-        return Statistic("KL to the output (nats)", 0.0, max(float(lens.kl.max()), 1e-6))
+        return Statistic(
+            "KL to the output (nats)", 0.0, max(float(np.max(lens.kl, initial=0.0, where=np.isfinite(lens.kl))), 1e-6)
+        )
     raise ValueError(f"statistic is {statistic!r}; known are probability, rank, entropy, kl.")
 
 
@@ -57,7 +59,7 @@ def lens_grid(
     drawn = _statistic(lens, statistic)
     tokens = [escaped(label, 14) for label in check_labels(labels, lens.token_texts)]
     raw = getattr(lens, statistic)
-    values = np.log10(raw) if drawn.log else raw
+    values = np.log10(np.where(raw > 0, raw, np.nan)) if drawn.log else raw
     agrees = lens.top_tokens[:, :, 0] == lens.final_tokens[None, :]
     n_rows, n_pos = raw.shape
 

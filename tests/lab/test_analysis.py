@@ -253,6 +253,30 @@ def test_a_certain_model_has_no_nan():
         assert np.isfinite(values).all()
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_diverged_model_is_shown_as_such(name):
+    """Weights that are no numbers: results say so with NaN, a rank of 0, and null in JSON; nothing looks fine."""
+    model = tiny()
+    with torch.no_grad():
+        model.blocks[0].mlp.w_out.weight.fill_(torch.nan)
+    result = EVERY[name](model, [3, 1, 4, 1])
+    values = json.loads(result.to_json(), parse_constant=pytest.fail)
+    broken = {
+        "residual_decomposition": ["error"],
+        "logit_contributions": ["total", "logit", "error"],
+        "residual_norms": ["mlp_out"],
+        "logit_lens": ["kl", "final_error"],
+        "attention_patterns": ["pattern"],
+        "head_scores": ["previous_token", "entropy"],
+        "token_predictions": ["surprisal"],
+    }[name]
+    for field in broken:
+        assert np.isnan(np.asarray(getattr(result, field))).any(), field
+        assert "None" in str(values[field]), field
+    if hasattr(result, "rank"):
+        assert (result.rank[-1] == 0).all()
+
+
 # --- predictions and norms -------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,21 @@ def test_every_figure_works_for_one_token(model):
         fig.to_json()
 
 
+@pytest.mark.filterwarnings("error")
+def test_every_figure_works_for_a_diverged_model(model):
+    import copy
+
+    broken = copy.deepcopy(model)
+    with torch.no_grad():
+        broken.blocks[0].mlp.w_out.weight.fill_(torch.nan)
+    figures = all_figures(broken, "x & x")
+    for name in ("lens", "rank", "head", "scores", "mosaic"):
+        marks = [trace for trace in figures[name].data if trace.type == "scatter" and "×" in (trace.text or ())]
+        assert marks, name
+    for fig in figures.values():
+        json.loads(fig.to_json(), parse_constant=pytest.fail)
+
+
 @pytest.mark.parametrize("draw", ["lens_grid", "attention_mosaic"])
 def test_an_unknown_template_is_refused(model, draw):
     result = logit_lens(model, "x") if draw == "lens_grid" else attention_patterns(model, "x")
