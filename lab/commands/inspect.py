@@ -96,15 +96,15 @@ def _write_html(path: Path, options: Inspect, model: GPT, ids: Sequence[int] | s
     from lab import plots
     from lab.analysis import attention_patterns, logit_contributions, logit_lens, residual_norms
 
-    figures = [
-        plots.lens_grid(logit_lens(model, ids, options.top_k)),
-        plots.contribution_bars(
-            logit_contributions(model, ids, position=options.position, token=token, versus=versus, by=options.by)
-        ),
-        plots.attention_mosaic(attention_patterns(model, ids)),
-        plots.residual_norms(residual_norms(model, ids)),
-    ]
-    path.write_text(plots.to_offline_html(figures, title=options.prompt), encoding="utf-8")
+    parts = logit_contributions(model, ids, position=options.position, token=token, versus=versus, by=options.by)
+    figures = {
+        "Logit lens": plots.lens_grid(logit_lens(model, ids, options.top_k)),
+        "Contributions": plots.contribution_bars(parts),
+        "Attention": plots.attention_mosaic(attention_patterns(model, ids)),
+        "Residual stream": plots.residual_norms(residual_norms(model, ids)),
+    }
+    page = plots.to_offline_html(figures, title=options.model, note=options.prompt)
+    path.write_text(page, encoding="utf-8")
     print(f"Wrote {path}")
 
 
@@ -115,22 +115,23 @@ def _print_tables(found: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    for table in (
+    for title, table in (
         _tokens_table(found["tokens"]),
         _next_table(found["next_token"]),
         _lens_table(found["logit_lens"], found["contributions"]["position"]),
         _contributions_table(found["contributions"]),
         _attention_table(found["attention"], found["contributions"]["position"]),
     ):
+        console.print(_text(title), style="bold")
         console.print(table)
         console.print()
 
 
-def _table(title: str, *columns: str) -> Any:
+def _table(*columns: str) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         numeric = column.startswith(">")
         table.add_column(column.removeprefix(">"), justify="right" if numeric else "left", no_wrap=numeric)
@@ -144,10 +145,13 @@ def _text(value: str) -> Any:
     return Text(value)
 
 
-def _tokens_table(tokens: Sequence[dict[str, Any]]) -> Any:
+Titled = tuple[str, Any]
+"""A heading and the table below it."""
+
+
+def _tokens_table(tokens: Sequence[dict[str, Any]]) -> Titled:
     left_out = max(0, len(tokens) - SHOWN_TOKENS)
-    title = f"Prompt, {len(tokens)} tokens" + (f" (the last {SHOWN_TOKENS})" if left_out else "")
-    table = _table(title, ">position", "token", ">id", ">probability", ">surprisal, nats")
+    table = _table(">position", "token", ">id", ">probability", ">surprisal, nats")
     for token in tokens[left_out:]:
         known = token["probability"] is not None
         table.add_row(
@@ -157,37 +161,30 @@ def _tokens_table(tokens: Sequence[dict[str, Any]]) -> Any:
             f"{token['probability']:.4f}" if known else "",
             f"{token['surprisal']:.3f}" if known else "",
         )
-    return table
+    return f"Prompt: {len(tokens)} tokens" + (f", the last {SHOWN_TOKENS}" if left_out else ""), table
 
 
-def _next_table(following: Sequence[dict[str, Any]]) -> Any:
-    table = _table("Next token", "token", ">id", ">probability", "")
+def _next_table(following: Sequence[dict[str, Any]]) -> Titled:
+    table = _table("token", ">id", ">probability", "")
     for token in following:
         p = token["probability"]
         table.add_row(_text(token["text"]), str(token["id"]), f"{p:.4f}", "█" * round(BAR * p))
-    return table
+    return "Next token", table
 
 
-def _lens_table(lens: dict[str, Any], position: int) -> Any:
+def _lens_table(lens: dict[str, Any], position: int) -> Titled:
     final = lens["final_texts"][position]
-    table = _table(
-        f"Logit lens at position {position}: read early, the stream says", "after", "first choices", ">p", ">rank"
-    )
-    table.columns[2].header = _text(f"p({final})")
-    table.columns[3].header = _text(f"rank of {final}")
+    table = _table("after", "first choices", ">p", ">rank")
     for row, name in enumerate(lens["rows"]):
         texts, probabilities = lens["top_texts"][row][position], lens["top_probabilities"][row][position]
         choices = "  ".join(f"{t} {p:.2f}" for t, p in list(zip(texts, probabilities, strict=True))[:3])
-        table.add_row(
-            name, _text(choices), f"{lens['probability'][row][position]:.4f}", str(lens["rank"][row][position])
-        )
-    return table
+        probability, rank = lens["probability"][row][position], lens["rank"][row][position]
+        table.add_row(name, _text(choices), f"{probability:.4f}", str(rank))
+    return f"Logit lens at position {position}, with p and rank of {final}", table
 
 
-def _contributions_table(parts: dict[str, Any]) -> Any:
-    what = parts["token_text"] + (f" less {parts['versus_text']}" if parts["versus"] >= 0 else "")
-    table = _table("", "from", ">logit", "")
-    table.title = _text(f"Contributions to the logit of {what}: they sum to {parts['total']:.4f}")
+def _contributions_table(parts: dict[str, Any]) -> Titled:
+    table = _table("from", ">logit", "")
     values, labels = parts["values"], parts["labels"]
     order = sorted(range(len(values)), key=lambda i: -abs(values[i]))
     largest = abs(values[order[0]]) or 1.0
@@ -195,17 +192,17 @@ def _contributions_table(parts: dict[str, Any]) -> Any:
         value = values[index]
         bar = "█" * round(BAR * abs(value) / largest)
         signed = f"{'':>{BAR}}│{bar}" if value >= 0 else f"{bar:>{BAR}}│"
-        table.add_row(labels[index], f"{value:+.4f}", signed)
+        table.add_row(_text(labels[index]), f"{value:+.4f}", signed)
     rest = order[SHOWN_CONTRIBUTIONS:]
     if rest:
         table.add_row(f"{len(rest)} others", f"{sum(values[i] for i in rest):+.4f}", "")
-    return table
+    what = f"the logit of {parts['token_text']}"
+    what += f" less that of {parts['versus_text']}" if parts["versus"] >= 0 else ""
+    return f"Contributions to {what}: {parts['total']:.4f} in all", table
 
 
-def _attention_table(attention: dict[str, Any], position: int) -> Any:
-    table = _table(
-        f"Attention from position {position}: where each head looks most", "layer", "head: token @position weight"
-    )
+def _attention_table(attention: dict[str, Any], position: int) -> Titled:
+    table = _table("layer", "head: token @position weight")
     for layer, heads in zip(attention["layers"], attention["pattern"], strict=True):
         said = []
         for head, rows in enumerate(heads):
@@ -213,4 +210,4 @@ def _attention_table(attention: dict[str, Any], position: int) -> Any:
             key = max(range(len(row)), key=row.__getitem__)
             said.append(f"{head}: {attention['token_texts'][key]} @{key} {row[key]:.2f}")
         table.add_row(f"L{layer}", _text("   ".join(said)))
-    return table
+    return f"Attention from position {position}: where each head looks most", table

@@ -17,7 +17,7 @@ import tyro
 Options = TypeVar("Options")
 
 _WIDE = "2000"
-_FRAME = re.compile(r"[╭╮╰╯│─]+")
+_SIDES, _EDGE, _RULE = " │╭╮╰╯", "╭", "─-"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -58,21 +58,21 @@ def _spelled_flags(words: Sequence[str]) -> list[str]:
 
 
 def _one_sentence(complaint: str, prog: str) -> str:
-    """The first paragraph of tyro's box and the option it suggests, without the box."""
-    lines = [" ".join(_FRAME.sub(" ", _COLOUR.sub("", line)).split()) for line in complaint.splitlines()]
-    title, message, near = "", [], ""
-    rules = 0
-    for line, raw in zip(lines, complaint.splitlines(), strict=True):
-        if raw.lstrip().startswith("╭"):
-            title = line
-        elif not line:
-            rules += 1
-        elif rules == 0:
-            message.append(line)
-        elif not near and line.startswith("--"):
-            near = line.split()[0]
-    said = " ".join(message) or title
-    said = said.replace("Unrecognized options:", "There is no option").rstrip(".")
+    """tyro's message and the option it suggests, without the box around them.
+
+    Below the title, which is in the box's upper edge (or, in ASCII, a paragraph of its own), rules part paragraphs.
+    """
+    paragraphs: list[list[str]] = [[]]
+    for raw in _COLOUR.sub("", complaint).splitlines():
+        line = " ".join(raw.strip(_SIDES).split())
+        if raw.startswith(_EDGE) or (line and not line.strip(_RULE)):
+            paragraphs.append([])
+        elif line:
+            paragraphs[-1].append(line)
+    message, *others = paragraphs[1:] or paragraphs
+    near = next((line.split()[0] for lines in others for line in lines if line.startswith("--")), "")
+    said = " ".join(message).replace("Unrecognized options:", "There is no option").rstrip(".")
+    said = re.sub(r"^Missing from [^:]*: (.*?)\.? \(required\)$", r"Missing: \1", said)
     hint = f"; did you mean {near}?" if near and near not in said else "."
     return f"{said}{hint} See {prog} --help."
 

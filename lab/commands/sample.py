@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from lab.tokenizers import UnknownCharacters
 from model.sampling import SamplingConfig
 
 if TYPE_CHECKING:
@@ -90,13 +92,16 @@ def model_with_text(name: str) -> GPT:
 def read_prompt(model: GPT, prompt: str, unknown: Unknown) -> list[int]:
     """The prompt's ids; [] for an empty prompt, which starts from the mark of a text's beginning, if there is one.
 
-    Raises UnknownCharacters, a ValueError that names them, unless they are to be skipped or replaced.
+    Raises ValueError naming the characters the tokenizer does not know, unless they are to be skipped or replaced.
     """
     if not prompt:
         if model.tokenizer.bos_id is None:
             raise ValueError('This model\'s tokenizer marks no beginning of a text: give it one, --prompt "...".')
         return []
-    ids = list(model.tokenizer.encode(prompt, unknown=unknown))
+    try:
+        ids = list(model.tokenizer.encode(prompt, unknown=unknown))
+    except UnknownCharacters as problem:
+        raise ValueError(re.sub(r"unknown='(\w+)'", r"--unknown \1", str(problem))) from problem
     if not ids:
         raise ValueError(f"Nothing of the prompt {prompt!r} is left once its unknown characters are skipped.")
     return ids

@@ -101,9 +101,11 @@ def _resume(options: Train) -> int:
     from lab.commands.progress import Progress
     from lab.runs import find_run
 
-    others = [f.name for f in fields(Train) if f.name not in ("resume", "quiet")]
     plain = Train()
-    changed = [f"--{name}" for name in others if getattr(options, name) != getattr(plain, name)]
+    groups = ("model", "data", "training")
+    changed = [f"--{group}.*" for group in groups if given(getattr(options, group))]
+    others = [f.name for f in fields(Train) if f.name not in ("resume", "quiet", *groups)]
+    changed += [f"--{name}" for name in others if getattr(options, name) != getattr(plain, name)]
     if changed:
         raise ValueError(f"--resume goes on with the run as it is, so {', '.join(changed)} cannot be given with it.")
     run = find_run(options.resume or "")
@@ -158,10 +160,13 @@ def _refuse_existing(path: Path) -> None:
 
 
 def _free_path(config: RunConfig) -> Path:
-    from lab.runs import fresh_run_path
+    from lab.runs import fresh_run_path, run_path
 
     corpus = re.sub(r"[^\w.-]+", "-", Path(config.data.corpus).stem).strip("-.") or "corpus"
-    return fresh_run_path(f"{corpus}-{config.preset}-{config.recipe}-s{config.training.seed}")
+    stem = f"{corpus}-{config.preset}-{config.recipe}-s{config.training.seed}"
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return run_path(stem)  # a free number could differ from process to process
+    return fresh_run_path(stem)
 
 
 def _first_process() -> bool:
