@@ -52,7 +52,7 @@ def open_corpus(spec: str | Path, *, seed: int = 0, size: int | None = None) -> 
     if isinstance(spec, str) and spec in corpus_names():
         return _open_builtin(spec, seed, size)
     path = Path(spec).expanduser()
-    if path.exists():
+    if str(spec).strip() and path.exists():
         return open_path(path, size)
     near = difflib.get_close_matches(str(spec), corpus_names(), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -67,9 +67,7 @@ def train_tokenizer(spec: str, text: str) -> Tokenizer:
 
 def _size(spec: str, argument: str) -> int:
     if not argument.isascii() or not argument.isdigit():
-        raise ValueError(
-            f"tokenizer {spec!r} needs a vocabulary size after the colon, for example 'bpe:4096'"
-        )
+        raise ValueError(f"tokenizer {spec!r} needs a vocabulary size after the colon, for example 'bpe:4096'")
     return int(argument)
 
 

@@ -95,9 +95,7 @@ class BPETokenizer(Tokenizer):
         byte_of = {c: b for b, c in enumerate(byte_alphabet())}
         missing = [c for c in byte_of if c not in self.vocabulary]
         if missing:
-            raise ValueError(
-                f"the vocabulary lacks {len(missing)} of the 256 bytes, the first {missing[0]!r}"
-            )
+            raise ValueError(f"the vocabulary lacks {len(missing)} of the 256 bytes, the first {missing[0]!r}")
         self._bytes: list[bytes] = [b""] * len(self.vocabulary)
         for piece, i in self.vocabulary.items():
             if piece == end_of_text:
@@ -106,9 +104,7 @@ class BPETokenizer(Tokenizer):
             try:
                 self._bytes[i] = bytes(byte_of[c] for c in piece)
             except KeyError:
-                raise ValueError(
-                    f"vocabulary entry {piece!r} is not written in GPT-2's byte alphabet"
-                ) from None
+                raise ValueError(f"vocabulary entry {piece!r} is not written in GPT-2's byte alphabet") from None
         if end_of_text is not None:
             if end_of_text not in self.vocabulary:
                 raise ValueError(f"end-of-text piece {end_of_text!r} is not in the vocabulary")
@@ -179,7 +175,8 @@ class BPETokenizer(Tokenizer):
     def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
         check_unknown(unknown)
         _utf8(text)  # the engine's own message for a lone surrogate names neither place nor character
-        return [i for encoding in self.engine.encode_batch(list(_chunks(text))) for i in encoding.ids]
+        # one chunk after another: encode_batch would take every core, and warn when the process forks later
+        return [i for chunk in _chunks(text) for i in self.engine.encode(chunk).ids]
 
     def pieces(self, ids: Iterable[int]) -> list[Piece]:
         return [self._bytes[i] for i in self.check_ids(ids)]
@@ -200,9 +197,7 @@ class BPETokenizer(Tokenizer):
             raise ValueError("a bpe tokenizer needs the lists 'vocabulary' and 'merges'")
         if not all(isinstance(m, list) and len(m) == 2 for m in merges):
             raise ValueError("each entry of a bpe tokenizer's 'merges' is a pair of pieces")
-        return cls(
-            {p: i for i, p in enumerate(vocabulary)}, [(a, b) for a, b in merges], data.get("end_of_text")
-        )
+        return cls({p: i for i, p in enumerate(vocabulary)}, [(a, b) for a, b in merges], data.get("end_of_text"))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None}

@@ -129,6 +129,12 @@ def test_a_misspelled_name_gets_the_nearest() -> None:
         open_corpus("storys")
 
 
+@pytest.mark.parametrize("spec", ["", " "])
+def test_no_name_is_not_the_current_folder(spec: str) -> None:
+    with pytest.raises(ValueError, match="neither a built-in corpus"):
+        open_corpus(spec)
+
+
 @pytest.mark.parametrize("size", [0, -5])
 def test_a_size_below_one_is_refused(size: int) -> None:
     with pytest.raises(ValueError, match=str(size)):

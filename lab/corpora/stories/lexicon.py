@@ -40,14 +40,14 @@ PLACES = {**OUTDOORS, **INDOORS}
 SHOPS = ("store", "market")
 HOME_ROOMS = {"kitchen": "in", "bedroom": "in", "garden": "in", "hall": "in", "attic": "in"}
 
-OUTDOOR_SPOTS = (
-    ("under", "tree"), ("behind", "bench"), ("in", "grass"), ("behind", "rock"), ("near", "gate"),
-    ("behind", "bush"), ("near", "fence"), ("near", "path"), ("under", "bridge"),
-)  # fmt: skip
-INDOOR_SPOTS = (
-    ("under", "table"), ("behind", "door"), ("on", "shelf"), ("under", "chair"), ("near", "window"),
-    ("behind", "curtain"), ("near", "stairs"), ("in", "corner"), ("under", "rug"),
-)  # fmt: skip
+OUTDOOR_SPOTS = {
+    "tree": "under", "bench": "behind", "grass": "in", "rock": "behind", "gate": "near",
+    "bush": "behind", "fence": "near", "path": "near", "bridge": "under",
+}  # fmt: skip
+INDOOR_SPOTS = {
+    "table": "under", "door": "behind", "shelf": "on", "chair": "under", "window": "near",
+    "curtain": "behind", "stairs": "near", "corner": "in", "rug": "under",
+}  # fmt: skip
 CONTAINERS = ("box", "basket", "drawer", "cupboard", "chest", "bag", "bucket", "pot")
 
 TOYS = ("ball", "doll", "kite", "drum", "puzzle", "boat", "robot", "car", "bell", "rope", "balloon")
@@ -138,7 +138,7 @@ WORD_CLASS = _classes()
 NOUNS = tuple(
     dict.fromkeys(
         [
-            *PLACES, *HOME_ROOMS, *(n for _, n in OUTDOOR_SPOTS + INDOOR_SPOTS), *CONTAINERS, *TOYS, *BELONGINGS,
+            *PLACES, *HOME_ROOMS, *OUTDOOR_SPOTS, *INDOOR_SPOTS, *CONTAINERS, *TOYS, *BELONGINGS,
             *FOODS, *DRINKS, *ANIMALS, *TOOLS, *VEHICLES,
         ]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -55,11 +55,10 @@ class Story:
 
     # --- making things --------------------------------------------------------------------------------
 
-    def fresh(self, nouns: Sequence[T]) -> T:
-        """One of the nouns (or of the pairs that end in a noun) that names nothing yet in this story."""
-        free = [n for n in nouns if (n if isinstance(n, str) else n[1]) not in self.used]  # type: ignore[index]
-        chosen = self.pick(free)
-        self.used.add(chosen if isinstance(chosen, str) else chosen[1])  # type: ignore[index]
+    def fresh(self, nouns: Iterable[str]) -> str:
+        """One of the nouns that names nothing yet in this story."""
+        chosen = self.pick([noun for noun in nouns if noun not in self.used])
+        self.used.add(chosen)
         return chosen
 
     def thing(self, nouns: Sequence[str], looks: Sequence[str] | None = None, **state: Entity | None) -> Entity:
@@ -82,14 +81,15 @@ class Story:
 
     def location(self, places: dict[str, str] | None = None) -> Entity:
         places = lx.PLACES if places is None else places
-        noun = self.fresh(list(places))
+        noun = self.fresh(places)
         return Entity("place", noun, preposition=places[noun])
 
     def spot(self, place: Entity) -> Entity:
         """A spot inside `place`: "under the tree", "behind the door"."""
         inside = place.noun in lx.INDOORS or place.noun in ("bedroom", "hall", "attic")
-        preposition, noun = self.fresh(lx.INDOOR_SPOTS if inside else lx.OUTDOOR_SPOTS)
-        return Entity("place", noun, preposition=preposition, place=place)
+        spots = lx.INDOOR_SPOTS if inside else lx.OUTDOOR_SPOTS
+        noun = self.fresh(spots)
+        return Entity("place", noun, preposition=spots[noun], place=place)
 
     # --- telling --------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ A template is a line of words separated by spaces:
   word            its class comes from the lexicon; word/POS and word/POS@role say otherwise
   {x:s}           a mention of slot x in a role (s subject, o object, r recipient, p place, c companion,
                   f source, m predicate, v address); the form is chosen so that it can only mean x
-  {x:s!form}      name, pro, poss ("her", "Mary's"), the, full ("the red ball"), new ("a red ball"), own
-                  ("her ball"), bare ("ball"), at ("in the park")
+  {x:s!form}      name, pro, poss ("her", "Mary's"), the, new ("a red ball"), own ("her ball"),
+                  at ("in the park")
   [t One day]     words with the role time
   <<a>b ... >>    direct speech of a to b: mentions of a become I, of b you
 """
@@ -211,8 +211,7 @@ class Writer:
         if entity.kind == "group":
             self._group(entity, role)
         else:
-            if entity.number < 0:
-                entity.number, self.numbers = self.numbers, self.numbers + 1
+            self._numbered(entity)
             if entity.kind == "person":
                 self._person(entity, role, form)
             elif entity.kind == "place":
@@ -269,6 +268,7 @@ class Writer:
         self._done(group)
 
     def _numbered(self, entity: Entity) -> Entity:
+        """The entity, which has its coreference number from now on."""
         if entity.number < 0:
             entity.number, self.numbers = self.numbers, self.numbers + 1
         return entity
@@ -282,10 +282,8 @@ class Writer:
 
     def _thing(self, thing: Entity, role: int, form: str) -> None:
         first = thing.last == _NEVER
-        if form == "bare":
-            pass
-        elif form == "own" and thing.owner is not None:
-            self._owner(thing.owner)
+        if form == "own" and thing.owner is not None:
+            self._mention(thing.owner, _POSSESSOR, "poss")
         elif form == "new" or (form == "auto" and first):
             self._article(thing, role)
         elif form == "auto" and self.it_is_clear(thing):
@@ -294,8 +292,8 @@ class Writer:
             return
         else:
             self._word("the", _DET, role, of=thing)
-        if (thing.adjective and form in ("full", "new")) or (form in ("auto", "own") and first and thing.adjective):
-            self._word(thing.adjective or "", _ADJ, role, of=thing)
+        if thing.adjective and (form == "new" or (form in ("auto", "own") and first)):
+            self._word(thing.adjective, _ADJ, role, of=thing)
         self._word(thing.noun, _NOUN, role, of=thing)
         self._done(thing)
 
@@ -309,9 +307,6 @@ class Writer:
         follows = thing.adjective or thing.noun
         article = "some" if thing.noun in MASS_NOUNS else "an" if follows[0] in "aeiou" else "a"
         self._word(article, _DET, role, of=thing)
-
-    def _owner(self, owner: Entity) -> None:
-        self._mention(owner, _POSSESSOR, "poss")
 
 
 _PUNCT, _SPACE, _PRON, _PROPN, _PART, _CCONJ, _ADP, _DET, _ADJ, _NOUN = (
