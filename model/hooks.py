@@ -40,6 +40,9 @@ class Watch:
     def __init__(self) -> None:
         self.on = False
 
+    def __reduce__(self) -> Any:
+        return Watch, ()  # a copy's points carry no hooks
+
 
 class Point(HookPoint):
     """A hook point whose call is a plain return until somebody listens.

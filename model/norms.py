@@ -103,9 +103,10 @@ class _RMSNormFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor, Tensor, None]:
         y, r, w = ctx.saved_tensors
-        gy = g.to(y.dtype) * y
-        along = (gy @ w).unsqueeze(-1) / y.shape[-1]
-        return torch.addcmul(g * w, y, along, value=-1) * r, gy.flatten(0, -2).sum(0), None
+        g, wide = g.to(y.dtype), w.to(y.dtype)
+        gy = g * y
+        along = (gy @ wide).unsqueeze(-1) / y.shape[-1]
+        return torch.addcmul(g * wide, y, along, value=-1) * r, gy.flatten(0, -2).sum(0).to(w.dtype), None
 
 
 class NoNorm(nn.Module):
