@@ -79,9 +79,7 @@ def test_nano() -> None:
     assert count_parameters(nano.replace(positional_embedding_type="rotary")).total == 795_904
     untied = count_parameters(nano.replace(tie_word_embeddings=False))
     assert untied.total - count.total == 8_320
-    assert (
-        untied.non_embedding == count.non_embedding == 795_904 - 8_320
-    )  # the head is subtracted once, or not there
+    assert untied.non_embedding == count.non_embedding == 795_904 - 8_320  # the head is subtracted once, or not there
 
 
 def test_tinygpt_is_about_3_2_million() -> None:
@@ -170,9 +168,7 @@ def test_shape_flow_of_the_textbook_example() -> None:
     assert symbolic["mlp pre"] == "[B, N, 4 d]"
 
 
-@pytest.mark.parametrize(
-    ("batch", "pos", "named"), [(1, 0, "pos is 0"), (1, 65, "n_ctx 64"), (0, 8, "batch is 0")]
-)
+@pytest.mark.parametrize(("batch", "pos", "named"), [(1, 0, "pos is 0"), (1, 65, "n_ctx 64"), (0, 8, "batch is 0")])
 def test_an_impossible_window_is_refused(batch: int, pos: int, named: str) -> None:
     config = GPTConfig.preset("nano")
     for account in (shape_flow, flops, memory):
@@ -237,9 +233,7 @@ def test_the_shape_flow_is_what_the_hooks_see(config: GPTConfig, batch: int, dat
     in_block = {name for name in cache if name.startswith("blocks.0.") and not name.endswith("hook_scale")}
     if config.norm_placement == "post":  # its norms make resid_mid and resid_post: no rows of their own
         in_block = {name for name in in_block if not name.endswith("hook_normalized")}
-    assert {name for name in in_block if "_norm." not in name} == {
-        n for n in watched if n.startswith("blocks.0.")
-    }
+    assert {name for name in in_block if "_norm." not in name} == {n for n in watched if n.startswith("blocks.0.")}
 
 
 def _evaluate(formula: str, values: dict[str, int]) -> int:

@@ -60,7 +60,7 @@ def test_misspelt_names_are_errors_with_the_nearest(wrong: object) -> None:
         lambda: model.run_with_hooks(tokens(), fwd_hooks=[(wrong, lambda a, hook: None)]),
         lambda: model.add_hook(wrong, lambda a, hook: None),
     ):
-        with pytest.raises(UnknownHookError, match="did you mean 'blocks.0.hook_resid_post'"):
+        with pytest.raises(UnknownHookError, match=r"did you mean 'blocks\.0\.hook_resid_post'"):
             call()
     assert not model.refresh_watch()
 

@@ -34,7 +34,7 @@ def tiny(seed: int = 0, **changes: Any) -> GPT:
     model = GPT(GPTConfig.from_dict({**shape, **changes}))
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():  # biases and norm weights away from 0 and 1, so that a forgotten one shows
-        for name, parameter in model.named_parameters():
+        for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
     return model.eval()
