@@ -29,6 +29,18 @@ PAGES = (
 )
 
 
+# A stream and what is added to it; the blue reads on light and on dark.
+LOGO = """
+<svg xmlns="http://www.w3.org/2000/svg" width="190" height="32" viewBox="0 0 190 32">
+<g fill="none" stroke="#4f8fd0" stroke-width="3" stroke-linecap="round">
+<path d="M4 16H34"/><path d="M9 16C13 4 21 4 25 16" stroke="#d9730d"/><circle cx="28.5" cy="16" r="3.5" fill="#4f8fd0"/>
+</g>
+<text x="44" y="22.5" font-family="system-ui, sans-serif" font-size="19" font-weight="600" fill="#4f8fd0"
+>Residual Lab</text>
+</svg>
+"""
+
+
 def main() -> None:
     """Settle the language, draw the sidebar, run the page."""
     st.set_page_config(page_title="Residual Lab", page_icon=":material/insights:", layout="wide")
@@ -45,6 +57,7 @@ def main() -> None:
         )
         sections.setdefault(t(f"section.{section}"), []).append(page)
     current = st.navigation(sections, expanded=True)
+    st.logo(LOGO, size="large")
     with st.sidebar:
         st.session_state["picked"] = model_picker()
         language_choice()

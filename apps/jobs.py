@@ -91,9 +91,10 @@ def tiny_config() -> RunConfig:
         "stories",
         "nano",
         "fast",
-        steps=400,
+        steps=300,
         seed=0,
         model_overrides={"n_layers": 2, "d_model": 64, "n_heads": 4, "n_ctx": 64},
+        training_overrides={"eval_every": 50, "sample_every": 100, "checkpoint_every": 100},
     )
 
 

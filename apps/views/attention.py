@@ -13,7 +13,7 @@ from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
-from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token, stepper, token_choice
+from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token, token_choice
 from apps.widgets.token_strip import Card, Strip, token_strip
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def _cells(page: Inspected, patterns: AttentionPatterns, layer: int, head: int, 
     seen = [key for key in range(query + 1) if not patterns.masked[query, key]]
     frame = pd.DataFrame(
         {
-            "key": seen,
-            "token": [page.prompt.displays[key] for key in seen],
+            "key": [f"{key}: {page.prompt.displays[key]}" for key in seen],
             "pattern": patterns.pattern[layer, head, query, seen],
             "value_weighted": patterns.value_weighted[layer, head, query, seen],
         }
@@ -88,8 +87,7 @@ def _cells(page: Inspected, patterns: AttentionPatterns, layer: int, head: int, 
     st.dataframe(
         frame, hide_index=True, width="stretch", height=35 * min(MOST_LISTED, len(frame) + 1) + 3, key="attention_row",
         column_config={
-            "key": t("attention.key_position"),
-            "token": t("attention.key_token"),
+            "key": t("attention.key"),
             "pattern": share(t("attention.weighting_pattern")),
             "value_weighted": share(t("attention.weighting_value_weighted")),
         },
@@ -116,18 +114,16 @@ def render() -> None:
     with st.expander(t("attention.find"), icon=":material/manage_search:"):
         st.caption(t("attention.find_help"))
         _find(scores)
-    first, second, third = st.columns([1, 1, 2], vertical_alignment="bottom")
+    first, second, third = st.columns(3)
     with first:
         layer = layer_choice(page.config.n_layers)
-        stepper("layer", page.config.n_layers, t("select.layer"))
     with second:
         head = head_choice(page.config.n_heads)
-        stepper("head", page.config.n_heads, t("select.head"))
     with third:
         token_choice(page.prompt, t("attention.query"))
     _badges(scores, layer, head)
     figure = attention_head(patterns, layer, head, weighting=weighting, template=template())
-    left, right = st.columns([3, 2])
+    left, right = st.columns([6, 5])
     with left:
         picture(figure, "attention_head")
     with right:

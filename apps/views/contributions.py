@@ -8,6 +8,7 @@ import streamlit as st
 
 from apps import inspection, selection
 from apps.i18n import t
+from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.picture import picture, template
@@ -107,6 +108,23 @@ def _sum_line(result: LogitContributions) -> None:
     st.caption(plain(line))
 
 
+def _table(result: LogitContributions) -> None:
+    """All components, the largest first, without the columns this split leaves empty."""
+    frame = result.to_frame().dropna(axis="columns", how="all")
+    frame = frame.loc[frame["value"].abs().sort_values(ascending=False).index]
+    st.dataframe(
+        frame, hide_index=True, width="stretch", height=min(330, 35 * (len(frame) + 1) + 3), key="contribution_table",
+        column_config={
+            "component": t("contributions.component"),
+            "kind": None,
+            "layer": t("select.layer"),
+            "head": t("select.head"),
+            "neuron": t("contributions.by_neuron"),
+            "value": number(t("contributions.value")),
+        },
+    )  # fmt: skip
+
+
 def _level(page: Inspected) -> tuple[str, int | None]:
     left, right = st.columns([3, 1], vertical_alignment="bottom")
     with left:
@@ -144,9 +162,7 @@ def render() -> None:
     _sum_line(result)
     left, right = st.columns([2, 3])
     with left:
-        frame = result.to_frame()
-        order = frame["value"].abs().sort_values(ascending=False).index
-        st.dataframe(frame.loc[order], hide_index=True, width="stretch", height=330, key="contribution_table")
+        _table(result)
     with right:
         norms = inspection.norms(page.checkpoint, page.ids)
         growth = residual_norms(norms, position=position, template=template())
@@ -156,12 +172,14 @@ def render() -> None:
         html=lambda: to_offline_html(figure, t("contributions.title"), note=page.picked.name, template=template()),
         frame=result.to_frame,
         json=result.to_json,
+        what=t("export.bars"),
     )
     export_row(
         f"norms-{page.picked.name}",
         html=lambda: to_offline_html(growth, t("contributions.title"), note=page.picked.name, template=template()),
         frame=norms.to_frame,
         json=norms.to_json,
+        what=t("export.growth"),
     )
 
 

@@ -76,7 +76,7 @@ def _settings(page: Inspected) -> dict[str, Any] | None:
     seed = d.number_input(
         t("generate.seed"), min_value=0, step=1, key="generate.seed", disabled=not fixed or bool(greedy), **keep
     )
-    stop_text = st.text_input(
+    stop_text = st.columns(4)[0].text_input(
         t("generate.stop"), key="generate.stop", max_chars=50, help=t("generate.stop_help"), **keep
     )
     stops = _stops(page, stop_text or "")

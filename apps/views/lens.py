@@ -115,12 +115,14 @@ def render() -> None:
         html=lambda: to_offline_html(figure, t("lens.title"), note=page.picked.name, template=template()),
         frame=lens.to_frame,
         json=lens.to_json,
+        what=t("export.grid"),
     )
     export_row(
         f"tokens-{page.picked.name}",
         html=lambda: offline_html(strip, t("lens.title")),
         frame=found.to_frame,
         json=found.to_json,
+        what=t("export.tokens"),
     )
 
 

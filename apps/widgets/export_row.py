@@ -26,6 +26,7 @@ def export_row(
     html: Maker | None = None,
     frame: Callable[[], Any] | None = None,
     json: Maker | None = None,
+    what: str | None = None,
 ) -> None:
     """A row of download buttons for one view.
 
@@ -34,9 +35,11 @@ def export_row(
         html: makes the self-contained page.
         frame: makes the data frame behind the picture.
         json: makes the JSON text.
+        what: says which of several pictures the row is for.
     """
     safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)
-    with st.container(horizontal=True, key=f"export_{safe}"):
+    with st.container(horizontal=True, vertical_alignment="center", key=f"export_{safe}"):
+        st.caption(what or t("export.view"), width="content")
         if html is not None:
             st.download_button(
                 t("export.html"), data=html, file_name=f"{safe}.html", mime="text/html", key=f"{safe}_html",

@@ -22,6 +22,7 @@ from lab.runs import ENDED_SILENTLY, Run, RunStatus
 REFRESH = 1.0  # seconds between looks at the folder of an active run
 SILENT_AFTER = 30.0  # seconds without a sign of life after which the page says so
 SAMPLES_SHOWN = 8
+SAMPLES_HEIGHT = 380  # pixels, as tall as the curves beside them
 
 
 def _act(run: Run, what: str) -> None:
@@ -128,12 +129,13 @@ def _samples(run: Run) -> None:
     if not samples:
         st.caption(t("monitor.no_samples"))
         return
-    for sample in list(reversed(samples))[:SAMPLES_SHOWN]:
-        st.caption(t("monitor.sample_at", step=f"{sample.get('step', 0):,}"))
-        if sample.get("text") is None:
-            st.warning(plain(str(sample.get("error") or t("monitor.no_reason"))))
-            continue
-        st.code(f"{sample.get('prompt') or ''}{sample['text']}", language=None, wrap_lines=True)
+    with st.container(height=SAMPLES_HEIGHT, border=False):
+        for sample in list(reversed(samples))[:SAMPLES_SHOWN]:
+            st.caption(t("monitor.sample_at", step=f"{sample.get('step', 0):,}"))
+            if sample.get("text") is None:
+                st.warning(plain(str(sample.get("error") or t("monitor.no_reason"))))
+                continue
+            st.code(f"{sample.get('prompt') or ''}{sample['text']}", language=None, wrap_lines=True)
 
 
 def run_monitor(run: Run) -> None:

@@ -12,33 +12,28 @@ from apps.i18n import t
 from apps.widgets.prompt_bar import Prompt
 
 
-def _number_choice(name: str, label: str, options: Sequence[int], default: int, shown: Callable[[int], str]) -> int:
-    value = selection.prepare(name, options, default, parse=int, what=label)
-    st.selectbox(label, options, key=name, format_func=shown, persist_state="session")
+def _turn(name: str, by: int, count: int) -> None:
+    st.session_state[name] = (st.session_state.get(name, 0) + by) % count
+
+
+def _stepped(name: str, label: str, count: int) -> int:
+    """A numbered selection with buttons to the previous and the next one, which wrap around."""
+    value = selection.prepare(name, range(count), 0, parse=int, what=label)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        st.selectbox(label, range(count), key=name, persist_state="session")
+        for by, sign, words in ((-1, "◀", "select.previous"), (1, "▶", "select.next")):
+            st.button(sign, key=f"{name}{by:+d}", on_click=_turn, args=(name, by, count), help=t(words, what=label))
     return value
 
 
 def layer_choice(n_layers: int) -> int:
     """The selected layer."""
-    return _number_choice("layer", t("select.layer"), range(n_layers), 0, str)
+    return _stepped("layer", t("select.layer"), n_layers)
 
 
 def head_choice(n_heads: int) -> int:
     """The selected head."""
-    return _number_choice("head", t("select.head"), range(n_heads), 0, str)
-
-
-def _step(name: str, by: int, count: int) -> None:
-    st.session_state[name] = (st.session_state.get(name, 0) + by) % count
-
-
-def stepper(name: str, count: int, label: str) -> None:
-    """Buttons to the previous and the next value of a numbered selection; they wrap around."""
-    with st.container(horizontal=True, gap="small"):
-        st.button(
-            "◀", key=f"{name}_previous", on_click=_step, args=(name, -1, count), help=t("select.previous", what=label)
-        )
-        st.button("▶", key=f"{name}_next", on_click=_step, args=(name, 1, count), help=t("select.next", what=label))
+    return _stepped("head", t("select.head"), n_heads)
 
 
 def settle_token(prompt: Prompt) -> int:
