@@ -1,0 +1,223 @@
+"""residlab: the command line itself, options over recipe over preset, runs, explore, bench."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lab.cli import BAD_INPUT, COMMANDS, DONE, main
+from lab.commands.parsing import UsageError, field_help, given, parse
+from lab.commands.train import Train, run_config
+from lab.runs import Run
+from lab.training.config import TrainingConfig
+
+if TYPE_CHECKING:
+    from tests.lab.conftest import TrainedFolder
+
+ROOT = Path(__file__).resolve().parents[2]
+Refused = Callable[..., str]
+
+
+def test_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == DONE
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in COMMANDS)
+
+
+def test_without_a_command_the_overview_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == BAD_INPUT
+    assert "usage: residlab COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("tarin", "did you mean 'train'?"),
+        ("xyzzy", "known are train, pause"),
+        ("train --corpsu a", "--corpsu, a; did you mean --corpus?"),
+        ("train --model.n-layer 3", "did you mean --model.n-layers?"),
+        ("train --training.learning-rate 3", "There is no option --training.learning-rate"),
+        ("train --model.n-layers six", "--model.n-layers"),
+        ("train --training.schedule cosin", "'cosin'"),
+        ("train --preset nan", "Unknown preset 'nan'; did you mean 'nano'?"),
+        ("train --recipe fsat", "Unknown recipe 'fsat'; did you mean 'fast'?"),
+        ("train --model.d-model 130 --model.n-heads 4", "d_model 130 is not divisible by n_heads 4"),
+        ("train --model.act-fn rely", "did you mean 'relu'?"),
+        ("train --training.lr -1", "lr is -1.0"),
+        ("train --training.lr nan", "lr is nan"),
+        ("train --steps 0", "steps is 0"),
+        ("train --steps 10 --training.warmup-steps 20", "warmup_steps 20 is more than steps 10"),
+        ("train --corpus nowhere.txt --run runs/x", "nowhere.txt"),
+        ("train --corpus storys --run runs/x", "Did you mean 'stories'?"),
+        ("train --resume runs/nowhere", "there is no run at runs/nowhere"),
+        ("train --resume runs/nowhere --steps 3", "--steps cannot be given with it"),
+        ("pause", "Missing"),
+        ("stop runs/nowhere", "there is no run at runs/nowhere"),
+        ("sample runs/nowhere", "runs/nowhere"),
+        ("sample runs/nowhere --temperature -1", "temperature is -1.0"),
+        ("sample runs/nowhere --temperature nan", "temperature is nan"),
+        ("sample runs/nowhere --top-k 0", "top_k is 0"),
+        ("sample runs/nowhere --top-p 1.5", "top_p is 1.5"),
+        ("sample runs/nowhere --tokens 0", "--tokens is 0"),
+        ("sample gpt2", "gpt2"),
+        ("inspect runs/nowhere --prompt a", "runs/nowhere"),
+        ("inspect runs/nowhere", "--prompt"),
+        ("inspect runs/nowhere --prompt a --by neurons", "'neurons'"),
+        ("inspect runs/nowhere --prompt a --json no/such/folder/x.json", "there is no folder"),
+        ("runs --root nowhere", "There is no folder nowhere"),
+        ("explore --port 99999", "--port is 99999"),
+        ("bench trainings", "'trainings'"),
+        ("bench hooks --threads 0", "--threads is 0"),
+    ],
+)
+def test_bad_words_are_refused_with_a_hint(
+    refused: Refused,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    hint: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = refused(*words.split())
+    assert hint in said
+    assert said.startswith(f"residlab {words.split()[0]}")
+    assert not list(tmp_path.iterdir()), "a refused command left something behind"
+
+
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESIDLAB_DEBUG", "1")
+    with pytest.raises(ValueError, match="Unknown preset"):
+        main(["train", "--preset", "nan"])
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    shell = f"{sys.executable} -m lab.cli train --help | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+# Options over recipe over preset
+
+
+def test_only_what_is_typed_counts_before_preset_and_recipe() -> None:
+    plain = run_config(parse(Train, prog="t", words=["--preset", "small", "--recipe", "textbook"]))
+    words = "--preset small --recipe textbook --model.n-layers 6 --training.lr 3e-4 --data.tokenizer bpe:300".split()
+    changed = run_config(parse(Train, prog="t", words=words))
+    assert changed.model == plain.model.replace(n_layers=6)
+    assert changed.training == plain.training.replace(lr=3e-4)
+    assert changed.data.tokenizer == "bpe:300"
+
+
+def test_a_value_equal_to_the_config_s_default_still_counts() -> None:
+    # `small` is RMS by preset; typing LN, the config's own default, must not be taken for "not given".
+    config = run_config(
+        parse(Train, prog="t", words="--preset small --recipe nanogpt --model.normalization-type LN".split())
+    )
+    assert config.model.normalization_type == "LN"
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--model.no-use-bias", "--model.use-bias False", "--model.use-bias false"],
+)
+def test_flags_may_be_spelled_either_way(words: str) -> None:
+    assert given(parse(Train, prog="t", words=words.split()).model) == {"use_bias": False}
+
+
+def test_nested_fields_reach_the_config() -> None:
+    words = "--model.rotary-scaling.kind yarn --model.rotary-scaling.factor 4 --model.rotary-scaling.original-n-ctx 64"
+    config = run_config(parse(Train, prog="t", words=words.split()))
+    assert config.model.rotary_scaling is not None
+    assert (config.model.rotary_scaling.kind, config.model.rotary_scaling.factor) == ("yarn", 4.0)
+
+
+def test_none_and_pairs_can_be_typed() -> None:
+    words = "--training.grad-clip None --training.betas 0.8 0.95 --model.attention-window None".split()
+    config = run_config(parse(Train, prog="t", words=words))
+    assert config.training.grad_clip is None
+    assert config.training.betas == (0.8, 0.95)
+    assert config.model.attention_window is None
+
+
+def test_seed_sets_weights_dropout_and_data() -> None:
+    config = run_config(parse(Train, prog="t", words=["--seed", "7"]))
+    assert (config.model.seed, config.training.seed, config.training.data_seed) == (7, 7, 7)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_mistake_is_one_sentence_without_a_box(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    # tyro draws its box to suit the terminal's encoding
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    with pytest.raises(UsageError) as refusal:
+        parse(Train, prog="residlab train", words=["--preste", "nano"])
+    assert str(refusal.value) == (
+        "There is no option --preste, nano; did you mean --preset? See residlab train --help."
+    )
+
+
+def test_help_of_fields_comes_from_their_source() -> None:
+    helps = field_help(TrainingConfig)
+    assert helps["lr"] == "AdamW's peak learning rate"
+    assert "windows" in helps["batch_size"]
+
+
+# runs
+
+
+def test_runs_lists_states_and_losses(trained: TrainedFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["runs", "--root", str(trained.path / "runs"), "--json"]) == DONE
+    rows = {Path(row["run"]).name: row for row in json.loads(capsys.readouterr().out)}
+    metrics = Run(trained.run("a")).metrics()
+    assert rows["a"]["state"] == "done"
+    assert rows["a"]["step"] == rows["a"]["max_steps"] == 6
+    assert rows["a"]["val_loss"] == metrics[-1]["val_loss"]
+    assert rows["a"]["best_val_loss"] == min(row["val_loss"] for row in metrics if row["val_loss"] is not None)
+    assert main(["runs", "--root", str(trained.path / "runs")]) == DONE
+    assert f"{metrics[-1]['val_loss']:.4f}" in capsys.readouterr().out
+
+
+def test_no_runs_says_how_to_start_one(runs_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs"]) == DONE
+    assert "residlab train" in capsys.readouterr().out
+    assert main(["runs", "--json"]) == DONE
+    assert json.loads(capsys.readouterr().out) == []
+
+
+# explore
+
+
+def test_explore_refuses_a_port_in_use(refused: Refused) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"Port {port} is in use" in refused("explore", "--port", str(port))
+
+
+# bench
+
+
+def test_bench_prints_json_and_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from lab.bench import inference
+
+    monkeypatch.setattr(inference, "hooks", lambda threads, rounds: {"tiny": {"time_ratio": 1.0, "rounds": rounds}})
+    path = tmp_path / "bench.json"
+    assert main(["bench", "hooks", "--rounds", "2", "--out", str(path)]) == DONE
+    printed = capsys.readouterr().out
+    result = json.loads(printed)
+    assert result["hooks"] == {"tiny": {"time_ratio": 1.0, "rounds": 2}}
+    assert result["machine"]["threads"] == 1
+    assert path.read_text(encoding="utf-8") == printed
