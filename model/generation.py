@@ -128,6 +128,7 @@ def generate(
         raise ValueError('This model has no tokenizer to make text with: ask for return_type="tokens".')
     decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
     with _undisturbed(decoder.modules):
+        decoder.look()
         while not decoder.is_done:
             decoder.step()
         output = prompts.output(decoder, return_type)
@@ -169,6 +170,7 @@ def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iter
     while not decoder.is_done:
         index = decoder.n_new
         with _undisturbed(decoder.modules):
+            decoder.look()
             token = decoder.step()[0]
             own = decoder.logits[0].log_softmax(-1)
             drawn = 1.0 if decoder.settings.is_greedy else decoder.filtered[0].softmax(-1)[token].item()
@@ -223,122 +225,127 @@ class _Decoder:
         self.max_new_tokens = max_new_tokens
         self.stop = _stop_ids(model, stop_tokens)
         self.n_new = 0
-        rows = prompts.rows
-        self.width = max(map(len, rows))
-        self.starts = [self.width - len(row) for row in rows]
-        self.ends: list[int | None] = [None] * len(rows)
-        self.tokens = torch.tensor([[0] * start + row for start, row in zip(self.starts, rows, strict=True)])
-        self.tokens = torch.nn.functional.pad(self.tokens, (0, max_new_tokens)).to(model.device)
-        self.mask: Tensor | None = None
+        width = max(map(len, prompts.rows))
+        self.starts = [width - len(row) for row in prompts.rows]
+        self.ends: list[int | None] = [None] * len(prompts.rows)
+        # Padding holds id 0 and is masked, so its id never matters.
+        self.ids = [[0] * start + row for start, row in zip(self.starts, prompts.rows, strict=True)]
+        self.mask: Tensor | None = None  # [batch, every position to come]
         if any(self.starts):
-            self.mask = torch.ones_like(self.tokens)
+            self.mask = torch.ones(len(self.ids), width + max_new_tokens, dtype=torch.long, device=model.device)
             for row, start in enumerate(self.starts):
                 self.mask[row, :start] = 0
         self.cache = KVCache(model.config) if use_cache else None
-        self.randoms = _random_streams(seed, rows)
+        self.randoms = _random_streams(seed, prompts.rows)
         d_vocab = model.config.d_vocab
         self.n_real = min(d_vocab, getattr(model.tokenizer, "vocab_size", d_vocab))
-        self.seen: Tensor | None = None
+        self.seen: Tensor | None = None  # [batch, vocab]
         if settings.repetition_penalty != 1:
-            prompt = slice(0, self.width)
-            self.seen = seen_tokens(
-                self.tokens[:, prompt], d_vocab, None if self.mask is None else self.mask[:, prompt]
-            )
-        self.logits = self.filtered = torch.empty(0)
+            self.seen = seen_tokens(self._tokens(), d_vocab, None if self.mask is None else self.mask[:, :width])
+        self.last = self.logits = self.filtered = torch.empty(0)
         self.token_pass: TokenPass | None = None
+        self.is_watched = True
 
     @property
     def is_done(self) -> bool:
         return self.n_new >= self.max_new_tokens or None not in self.ends
 
+    def look(self) -> None:
+        """Notice who watches the model: to be called whenever other code may have run since the last step."""
+        if self.token_pass is None and self.cache is not None and TokenPass.covers(self.modules):
+            self.token_pass = TokenPass(self.model, self.modules, self.mask)
+        self.is_watched = self.token_pass is None or self.token_pass.is_watched
+
     def step(self) -> list[int]:
         """Draw the next token of every row. Keeps the logits it was drawn from, before and after the filters."""
-        logits = self._next_logits()
-        # Inference mode spares autograd's bookkeeping; the pass before may run hooks of the user's, so it has none.
-        with torch.inference_mode():
+        end = len(self.ids[0])
+        if end > self.model.config.n_ctx:
+            self.cache = None  # the window slides: nothing computed before holds for it
+        logits = self._logits(end)
+        with torch.inference_mode():  # spares autograd's bookkeeping
             logits = logits if logits.dtype == torch.float64 else logits.float()
             _refuse_non_finite(logits)
             if self.n_real < logits.shape[-1]:
                 logits = logits.clone()
                 logits[:, self.n_real :] = -math.inf
             self.logits = logits
-            drawn = self._draw(logits)
-        position = self.width + self.n_new
-        for row, end in enumerate(self.ends):
-            if end is not None:
-                drawn[row] = self._token(row, end)
-            elif drawn[row] in self.stop:
-                self.ends[row] = position
-        new = torch.tensor(drawn, device=self.tokens.device)
-        self.tokens.select(1, position).copy_(new)
-        if self.seen is not None:
-            self.seen.scatter_(1, new[:, None], True)
+            self.last = self._draw(logits)
+            drawn = self._after_stops(self.last.tolist())
+            if self.seen is not None:
+                self.seen.scatter_(1, self.last[:, None], True)
+        for row, token in zip(self.ids, drawn, strict=True):
+            row.append(token)
         self.n_new += 1
         return drawn
 
-    def _token(self, row: int, position: int) -> int:
-        return int(self.tokens[row, position])
+    def _logits(self, end: int) -> Tensor:
+        """Logits [batch, vocab] after position end - 1: the quick way, or through the model's own forward pass."""
+        cache, quick = self.cache, self.token_pass
+        if quick is None or cache is None or self.is_watched or self.n_new == 0:
+            return self._logits_of_modules(end, cache)
+        with torch.inference_mode():
+            return quick(self.last, cache)
 
-    def _next_logits(self) -> Tensor:
-        """Logits [batch, vocab] after the last token."""
-        end = self.width + self.n_new
-        begin = max(0, end - self.model.config.n_ctx)
-        cache = self.cache
-        if cache is None or begin > 0:
-            self.cache = None  # the window slides: nothing computed before holds for it
-            return self._last_logits(begin, end, None, begin)
-        return self._last_logits(cache.length, end, cache, 0)
-
-    def _last_logits(self, begin: int, end: int, cache: KVCache | None, mask_begin: int) -> Tensor:
-        model = self.model
-        if cache is not None and end - begin == 1 and begin > 0 and (quick := self._quick()) is not None:
-            return quick(self.tokens.select(1, begin), cache)
-        tokens = self.tokens[:, begin:end]
-        mask = None if self.mask is None else self.mask[:, mask_begin:end]
+    def _logits_of_modules(self, end: int, cache: KVCache | None) -> Tensor:
+        model, n_layers = self.model, self.model.config.n_layers
+        begin = max(0, end - model.config.n_ctx) if cache is None else cache.length
+        tokens = self._tokens(begin, end)
+        mask = self._mask(begin if cache is None else 0, end)
         if end - begin == 1 or model.refresh_watch():
             return model(tokens, attention_mask=mask, past_kv_cache=cache)[:, -1]
         # Unwatched, the unembedding is run where it is needed, not on the whole prompt.
-        n_layers = model.config.n_layers
         stream = model(tokens, attention_mask=mask, past_kv_cache=cache, stop_at_layer=n_layers)
         return model(stream[:, -1:], start_at_layer=n_layers)[:, 0]
 
-    def _quick(self) -> TokenPass | None:
-        """The pass without modules, when it knows all of the model and nobody watches."""
-        if self.token_pass is None and TokenPass.covers(self.modules):
-            self.token_pass = TokenPass(self.model, self.modules, self.mask)
-        return None if self.token_pass is None or self.token_pass.is_watched else self.token_pass
-
-    def _draw(self, logits: Tensor) -> list[int]:
+    def _draw(self, logits: Tensor) -> Tensor:
+        """One id a row [batch]: the likeliest, or drawn from the filtered distribution."""
         if self.settings.is_greedy:
             if self.seen is not None:
                 logits = apply_repetition_penalty(logits, self.seen, self.settings.repetition_penalty)
-            return logits.argmax(-1).tolist()  # documented to be the first of several
-        # The inverse of the cumulative distribution at a uniform number. The first token whose cumulative sum exceeds
-        # it has a probability above 0, so what a filter removed is never drawn.
+            return logits.argmax(-1)  # documented to be the first of several
         self.filtered = filtered_logits(logits, self.settings, self.seen)
-        cumulative = self.filtered.softmax(-1, dtype=torch.float64).cumsum(-1)  # [batch, vocab]
-        # 52 bits, not 53: then a uniform number times the total never rounds up to the total, which no sum exceeds.
-        uniform = torch.tensor([[stream.getrandbits(52) * 2.0**-52] for stream in self.randoms], dtype=torch.float64)
-        point = cumulative[:, -1:] * uniform.to(cumulative.device)
-        return torch.searchsorted(cumulative, point, right=True)[:, 0].tolist()
+        probabilities = self.filtered.softmax(-1, dtype=torch.float64).cpu().numpy()
+        drawn = []
+        for row, stream in zip(probabilities, self.randoms, strict=True):
+            # Where the cumulative distribution first exceeds a uniform number. What a filter removed adds nothing to
+            # it and so is never there. 52 bits, for then the number times the total never rounds up to the total.
+            cumulative = row.cumsum()
+            point = stream.getrandbits(52) * 2.0**-52 * cumulative[-1]
+            drawn.append(int(cumulative.searchsorted(point, side="right")))
+        return torch.tensor(drawn, device=logits.device)
 
-    def sequence(self) -> Tensor:
-        """All tokens so far [batch, pos], padding of the shorter prompts included."""
-        return self.tokens[:, : self.width + self.n_new].clone()
+    def _after_stops(self, drawn: list[int]) -> list[int]:
+        """Note the rows that end with this token; a row that had ended repeats its stop token."""
+        if self.stop:
+            for row, end in enumerate(self.ends):
+                if end is not None:
+                    drawn[row] = self.ids[row][end]
+                elif drawn[row] in self.stop:
+                    self.ends[row] = len(self.ids[row])
+        return drawn
+
+    def _tokens(self, begin: int = 0, end: int | None = None) -> Tensor:
+        return torch.tensor([row[begin:end] for row in self.ids], device=self.model.device)
+
+    def _mask(self, begin: int, end: int) -> Tensor | None:
+        return None if self.mask is None else self.mask[:, begin:end]
+
+    def new_tokens(self) -> Tensor:
+        """What was generated, [batch, new]."""
+        return self._tokens(len(self.ids[0]) - self.n_new)
 
     def rows(self) -> list[list[int]]:
         """Each row's ids, without padding and without what follows its stop token."""
-        rows = []
-        for ids, start, end in zip(self.sequence().tolist(), self.starts, self.ends, strict=True):
-            rows.append(ids[start:] if end is None else ids[start : end + 1])
-        return rows
+        return [
+            ids[start:] if end is None else ids[start : end + 1]
+            for ids, start, end in zip(self.ids, self.starts, self.ends, strict=True)
+        ]
 
     def activations(self) -> Any:
         """The activations of a run over the final sequence, or the last n_ctx tokens of it."""
-        end = self.width + self.n_new
-        window = slice(max(0, end - self.model.config.n_ctx), end)
-        mask = None if self.mask is None else self.mask[:, window]
-        return self.model.run_with_cache(self.tokens[:, window], attention_mask=mask)[1]
+        end = len(self.ids[0])
+        begin = max(0, end - self.model.config.n_ctx)
+        return self.model.run_with_cache(self._tokens(begin), attention_mask=self._mask(begin, end))[1]
 
 
 def _refuse_non_finite(logits: Tensor) -> None:

@@ -30,7 +30,7 @@ class LayerCache:
 
     def append_joined(self, kv: Tensor) -> tuple[Tensor, Tensor]:
         """As ``append``, keys and values side by side on the head axis: [batch, 2 x head, pos, d_head]."""
-        n_heads, n_new = kv.shape[1] // 2, kv.shape[2]
+        n_new = kv.shape[2]
         start, end = self.length, self.length + n_new
         buffer = self._buffer
         if kv.requires_grad:
@@ -42,8 +42,8 @@ class LayerCache:
                 buffer = self._buffer = self._grown(kv, end)
             buffer.narrow(2, start, n_new).copy_(kv)
         self.length = end
-        stored = buffer.narrow(2, 0, end)
-        return stored.narrow(1, 0, n_heads), stored.narrow(1, n_heads, n_heads)
+        keys, values = buffer.narrow(2, 0, end).chunk(2, dim=1)
+        return keys, values
 
     def _grown(self, kv: Tensor, needed: int) -> Tensor:
         if needed > self.limit:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Decoded(Protocol):
     """What an answer is made of."""
 
-    def sequence(self) -> Tensor: ...
+    def new_tokens(self) -> Tensor: ...
 
     def rows(self) -> list[list[int]]: ...
 
@@ -28,12 +28,9 @@ class Prompts:
         self.is_text = isinstance(input, str) or (
             isinstance(input, (list, tuple)) and len(input) > 0 and all(isinstance(row, str) for row in input)
         )
-        self.is_tensor = False
+        self.tensor: Tensor | None = None  # the prompts as they were given, [batch, pos]
         self.is_one = isinstance(input, str)
         self.rows = self._read(input, attention_mask)
-        self.padding = 0
-        if attention_mask is not None:
-            self.padding = attention_mask.shape[1] - max(map(len, self.rows))
         self.bos_added = [not row for row in self.rows]
         if any(self.bos_added):
             bos = getattr(model.tokenizer, "bos_id", None)
@@ -43,6 +40,8 @@ class Prompts:
                     "give at least one token, a newline or a space for instance."
                 )
             self.rows = [row or [bos] for row in self.rows]
+            if self.tensor is not None:
+                self.tensor = torch.cat((self.tensor, torch.full_like(self.tensor[:, :1], bos)), dim=1)
         d_vocab = model.config.d_vocab
         for row in self.rows:
             if min(row) < 0 or max(row) >= d_vocab:
@@ -66,9 +65,8 @@ class Prompts:
             tokens = tokens.long()
         if tokens.ndim not in (1, 2) or tokens.shape[0] == 0 == tokens.ndim - 2:
             raise ValueError(f"Tokens are {list(tokens.shape)}; they must be [pos] or [batch, pos].")
-        self.is_tensor = True
         self.is_one = tokens.ndim == 1
-        tokens = tokens.unsqueeze(0) if self.is_one else tokens
+        self.tensor = tokens = (tokens.unsqueeze(0) if self.is_one else tokens).to(self.model.device)
         if attention_mask is None:
             return [_ids(row) for row in tokens]
         if attention_mask.shape != tokens.shape:
@@ -83,12 +81,12 @@ class Prompts:
                 self.model.tokenizer.decode(row[1:] if bos_added else row)
                 for row, bos_added in zip(decoder.rows(), self.bos_added, strict=True)
             ]
-            return texts[0] if self.is_one or (self.is_tensor and len(texts) == 1) else texts
-        if self.is_tensor or self.is_one:
-            tokens = decoder.sequence()
-            tokens = torch.cat((tokens.new_zeros(tokens.shape[0], self.padding), tokens), dim=1)
-            return tokens[0] if self.is_tensor and self.is_one else tokens
-        return [torch.tensor(row, device=self.model.device) for row in decoder.rows()]
+            return texts[0] if self.is_one or (self.tensor is not None and len(texts) == 1) else texts
+        if self.tensor is not None:
+            tokens = torch.cat((self.tensor, decoder.new_tokens()), dim=1)
+            return tokens[0] if self.is_one else tokens
+        rows = [torch.tensor(row, device=self.model.device) for row in decoder.rows()]
+        return rows[0].unsqueeze(0) if self.is_one else rows
 
 
 def _is_row(row: Any) -> bool:
