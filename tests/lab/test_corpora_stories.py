@@ -11,7 +11,7 @@ import pytest
 from lab.corpora import Corpus, GoldLabels, open_corpus
 from lab.corpora.stories import giving_prompts, lexicon, open_stories, story_text, story_units
 from lab.corpora.stories.telling import PLOTS
-from lab.corpora.stories.writer import Unit, compile_template
+from lab.corpora.stories.writer import Entity, Unit, Writer, compile_template
 from lab.tokenizers import ByteTokenizer, CharTokenizer, Tokenizer, train_tokenizer
 
 DOCUMENTS = 1500
@@ -340,3 +340,57 @@ def test_the_textbook_sentence_is_in_the_vocabulary(corpus: Corpus) -> None:
 def test_a_template_with_an_unknown_word_is_refused() -> None:
     with pytest.raises(ValueError, match="no word 'zyzzyva'"):
         compile_template("{a:s} saw zyzzyva .")
+
+
+# --- the writer, sentence by sentence -----------------------------------------------------------------
+
+
+def written(cast: list[Entity], props: list[Entity], *templates: str, **slots: Entity) -> str:
+    writer = Writer(cast, props)
+    for template in templates:
+        writer.write(template, **slots)
+    assert "".join(u.text for u in writer.units) == "".join(writer.texts)
+    return "".join(writer.texts)
+
+
+def person(name: str) -> Entity:
+    return Entity("person", name, sex=lexicon.SEX[name])
+
+
+def test_a_pronoun_needs_a_recent_mention_and_no_rival() -> None:
+    templates = ("{a:s} saw {b:o} .", "{a:s} smiled .", "{a:s} waited .")
+    mary, john, anna = person("Mary"), person("John"), person("Anna")
+    assert written([mary, john], [], *templates, a=mary, b=john) == "Mary saw John. She smiled. She waited."
+    mary, anna = person("Mary"), person("Anna")
+    assert written([mary, anna], [], *templates, a=mary, b=anna) == "Mary saw Anna. Mary smiled. Mary waited."
+
+
+def test_it_needs_a_recent_mention_and_no_rival() -> None:
+    templates = ("{a:s} saw {x:o} .", "{a:s!name} took {x:o} .")
+    mary, ball, kite = person("Mary"), Entity("thing", "ball"), Entity("thing", "kite", adjective="old")
+    assert written([mary], [ball], *templates, a=mary, x=ball) == "Mary saw a ball. Mary took it."
+    mary, ball = person("Mary"), Entity("thing", "ball")
+    two = ("{a:s} saw {x:o} and {y:o} .", "{a:s!name} took {x:o} .")
+    assert written([mary], [ball, kite], *two, a=mary, x=ball, y=kite) == (
+        "Mary saw a ball and an old kite. Mary took the ball."
+    )
+
+
+def test_in_speech_the_speaker_is_i_and_the_listener_you() -> None:
+    mary, john = person("Mary"), person("John")
+    ball = Entity("thing", "ball", owner=john)
+    said = written(
+        [mary, john], [ball], "<<a>b May {a:s} have {x:o!own} ? >> asked {a:s!name} .", a=mary, b=john, x=ball
+    )
+    assert said == '"May I have your ball?" asked Mary.'
+    told = written([person("Mary")], [], "{a:s} said , <<a {a:s} am here . >>", a=person("Mary"))
+    assert told == 'Mary said, "I am here."'
+
+
+def test_an_owner_is_named_unless_the_subject() -> None:
+    mary, john = person("Mary"), person("John")
+    ball = Entity("thing", "ball", owner=john)
+    assert written([mary, john], [ball], "{a:s} took {x:o!own} .", a=mary, x=ball) == "Mary took John's ball."
+    john = person("John")
+    ball = Entity("thing", "ball", owner=john)
+    assert written([john], [ball], "{a:s} took {x:o!own} .", a=john, x=ball) == "John took his ball."
