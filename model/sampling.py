@@ -145,6 +145,7 @@ def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Logits over temperature; shifted so that the largest is 0 where the quotient might overflow."""
     if temperature < 1e-3:
         logits = logits - logits.amax(-1, keepdim=True)
+        temperature = max(temperature, 1e-30)  # below, fp32 would read it as 0; any difference is infinite already
     return logits / temperature
 
 
