@@ -356,15 +356,15 @@ def _block(config: GPTConfig) -> list[_Entry]:
     """The tensors of one block, names relative to it."""
     w = widths(config)
     entries = _norm(config, "ln1")
-    entries += _linear(config, "attn.w_qkv", w.z + 2 * w.kv, w.d, "W_Q, W_K, W_V")
-    entries += _linear(config, "attn.w_o", w.d, w.z, "W_O")
+    entries += _linear("attn.w_qkv", w.z + 2 * w.kv, w.d, "W_Q, W_K, W_V", config.qkv_has_bias)
+    entries += _linear("attn.w_o", w.d, w.z, "W_O", config.attn_out_has_bias)
     if config.qk_norm:
         entries += [_Entry("norm", f"attn.{n}_norm.w", (w.h,), "gain, the same for all heads") for n in "qk"]
     entries += _norm(config, "ln2")
-    entries += _linear(config, "mlp.w_in", w.mlp, w.d, "W_in")
-    entries += _linear(config, "mlp.w_out", w.d, w.mlp, "W_out")
+    entries += _linear("mlp.w_in", w.mlp, w.d, "W_in", config.mlp_has_bias)
+    entries += _linear("mlp.w_out", w.d, w.mlp, "W_out", config.mlp_has_bias)
     if config.gated_mlp:
-        entries += _linear(config, "mlp.w_gate", w.mlp, w.d, "W_gate")
+        entries += _linear("mlp.w_gate", w.mlp, w.d, "W_gate", config.mlp_has_bias)
     if config.norm_placement == "sandwich":
         entries += _norm(config, "ln1_post")
         entries += _norm(config, "ln2_post")
@@ -380,11 +380,11 @@ def _norm(config: GPTConfig, name: str) -> list[_Entry]:
     return entries
 
 
-def _linear(config: GPTConfig, name: str, out: Formula, into: Formula, note: str) -> list[_Entry]:
-    """A matrix [out, in] and, where the config has them, its bias [out]; ``name`` starts with the part."""
+def _linear(name: str, out: Formula, into: Formula, note: str, has_bias: bool) -> list[_Entry]:
+    """A matrix [out, in] and, where there is one, its bias [out]; ``name`` starts with the part."""
     part = name.split(".")[0]
     entries = [_Entry(part, f"{name}.weight", (out, into), note)]
-    if config.use_bias:
+    if has_bias:
         entries.append(_Entry(part, f"{name}.bias", (out,), "bias"))
     return entries
 

@@ -75,8 +75,8 @@ class Attention(nn.Module):
         self.d_model, self.dropout = config.d_model, config.attn_dropout
         self.scale = config.d_head**-0.5
         self.widths = (self.n_heads * self.d_head, self.n_groups * self.d_head, self.n_groups * self.d_head)
-        self.w_qkv = nn.Linear(config.d_model, sum(self.widths), bias=config.use_bias)
-        self.w_o = nn.Linear(self.n_heads * self.d_head, config.d_model, bias=config.use_bias)
+        self.w_qkv = nn.Linear(config.d_model, sum(self.widths), bias=config.qkv_has_bias)
+        self.w_o = nn.Linear(self.n_heads * self.d_head, config.d_model, bias=config.attn_out_has_bias)
         self.q_norm = RMSNorm(config.d_head, config.eps) if config.qk_norm else None
         self.k_norm = RMSNorm(config.d_head, config.eps) if config.qk_norm else None
         self.hook_q, self.hook_k, self.hook_v = Point(), Point(), Point()

@@ -15,7 +15,7 @@ NORM_PLACEMENTS = ("pre", "post", "sandwich")
 NORMALIZATION_TYPES = ("LN", "RMS")
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu")
 POSITIONAL_EMBEDDINGS = ("standard", "sinusoidal", "rotary", "alibi", "none")
-ROTARY_SCALINGS = ("linear", "ntk", "yarn")
+ROTARY_SCALINGS = ("linear", "ntk", "yarn", "llama3")
 INITS = ("gpt2", "xavier")
 
 Problem = tuple[str, str]
@@ -39,9 +39,11 @@ class RotaryScaling:
     """How rotary positions are stretched beyond the length a model was trained at.
 
     kind: ``linear`` (Chen et al. 2023, arXiv 2306.15595: positions divided by ``factor``), ``ntk``
-    (the base grows, high frequencies stay) or ``yarn`` (Peng et al. 2023, arXiv 2309.00071: ntk by parts,
-    with attention logits scaled by (0.1 ln factor + 1)^2).
-    original_n_ctx: the trained length, used by ``yarn``.
+    (the base grows, high frequencies stay), ``yarn`` (Peng et al. 2023, arXiv 2309.00071: ntk by parts,
+    with attention logits scaled by (0.1 ln factor + 1)^2) or ``llama3`` (Llama 3.1: wavelengths longer than
+    original_n_ctx / low_freq_factor are stretched, those shorter than original_n_ctx / high_freq_factor stay).
+    original_n_ctx: the trained length, used by ``yarn`` and ``llama3``.
+    attention_factor: ``yarn``'s factor on cos and sin where it is not 0.1 ln factor + 1.
     """
 
     kind: str
@@ -49,6 +51,9 @@ class RotaryScaling:
     original_n_ctx: int | None = None
     beta_fast: float = 32.0
     beta_slow: float = 1.0
+    attention_factor: float | None = None
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,10 @@ class GPTConfig:
 
     d_head, n_key_value_heads and d_mlp may be left None: they become d_model / n_heads, n_heads, and
     4 d_model (gated: 8/3 d_model, which gives a gated MLP the parameters of a plain one).
+
+    use_bias gives every linear map and LayerNorm a bias; attention_bias and mlp_bias, unless None, decide for
+    the sublayer's maps alone ("qkv": queries, keys and values have one, the output has none: Qwen2's way).
+    norms_folded and weights_centered record what ``model.folding`` did to the weights; they change no shape.
     """
 
     # Shape
@@ -81,6 +90,8 @@ class GPTConfig:
     qk_norm: bool = False
     attention_window: int | None = None
     use_bias: bool = True
+    attention_bias: bool | str | None = None
+    mlp_bias: bool | None = None
     logit_soft_cap: float | None = None
     # Training behaviour
     embed_dropout: float = 0.0
@@ -92,6 +103,9 @@ class GPTConfig:
     scaled_residual_init: bool = True
     zero_projection_init: bool = False
     seed: int = 0
+    # What was done to the weights
+    norms_folded: bool = False
+    weights_centered: bool = False
 
     def __post_init__(self) -> None:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -114,6 +128,18 @@ class GPTConfig:
     @property
     def use_normalization_before_and_after(self) -> bool:
         return self.norm_placement == "sandwich"
+
+    @property
+    def qkv_has_bias(self) -> bool:
+        return self.use_bias if self.attention_bias is None else bool(self.attention_bias)
+
+    @property
+    def attn_out_has_bias(self) -> bool:
+        return self.use_bias if self.attention_bias is None else self.attention_bias is True
+
+    @property
+    def mlp_has_bias(self) -> bool:
+        return self.use_bias if self.mlp_bias is None else self.mlp_bias
 
     @property
     def is_additive(self) -> bool:
@@ -269,6 +295,8 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
         "use_bias",
         "scaled_residual_init",
         "zero_projection_init",
+        "norms_folded",
+        "weights_centered",
     ):
         value = values[field]
         require(field, isinstance(value, bool), f"{field} is {value!r}; it must be true or false.")
@@ -280,6 +308,12 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
         value = values[field]
         fine = _is_number(value) and 0 <= value < 1
         require(field, fine, f"{field} is {value!r}; it must be at least 0 and below 1.")
+    bias = values["attention_bias"]
+    fine = bias is None or isinstance(bias, bool) or bias == "qkv"
+    require("attention_bias", fine, f"attention_bias is {bias!r}; it must be None, true, false or 'qkv'.")
+    bias = values["mlp_bias"]
+    fine = bias is None or isinstance(bias, bool)
+    require("mlp_bias", fine, f"mlp_bias is {bias!r}; it must be None, true or false.")
     cap = values["logit_soft_cap"]
     fine = cap is None or (_is_number(cap) and cap > 0)
     require("logit_soft_cap", fine, f"logit_soft_cap is {cap!r}; it must be None or a number above 0.")
@@ -340,7 +374,11 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     )
     fine = _is_number(scaling.factor) and scaling.factor >= 1
     require("rotary_scaling", fine, f"rotary_scaling.factor is {scaling.factor!r}; it must be at least 1.")
-    if kind == "yarn":
+    if kind in ("yarn", "llama3"):
         length = scaling.original_n_ctx
         fine = length is not None and _is_int(length) and length >= 1
-        require("rotary_scaling", fine, f"yarn needs original_n_ctx, the trained length; it is {length!r}.")
+        require("rotary_scaling", fine, f"{kind} needs original_n_ctx, the trained length; it is {length!r}.")
+    if kind == "llama3":
+        low, high = scaling.low_freq_factor, scaling.high_freq_factor
+        fine = _is_number(low) and _is_number(high) and 0 < low < high
+        require("rotary_scaling", fine, f"llama3 needs 0 < low_freq_factor < high_freq_factor; they are {low}, {high}.")

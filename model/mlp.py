@@ -38,8 +38,8 @@ class MLP(nn.Module):
     def __init__(self, config: GPTConfig):
         super().__init__()
         self.act = ACTIVATION[config.act_fn]
-        self.w_in = nn.Linear(config.d_model, config.d_mlp, bias=config.use_bias)
-        self.w_out = nn.Linear(config.d_mlp, config.d_model, bias=config.use_bias)
+        self.w_in = nn.Linear(config.d_model, config.d_mlp, bias=config.mlp_has_bias)
+        self.w_out = nn.Linear(config.d_mlp, config.d_model, bias=config.mlp_has_bias)
         self.hook_pre = Point()
         self.hook_post = Point()
 
@@ -72,7 +72,7 @@ class GatedMLP(MLP):
 
     def __init__(self, config: GPTConfig):
         super().__init__(config)
-        self.w_gate = nn.Linear(config.d_model, config.d_mlp, bias=config.use_bias)
+        self.w_gate = nn.Linear(config.d_model, config.d_mlp, bias=config.mlp_has_bias)
         self.hook_pre_linear = Point()
 
     def forward(self, x: Tensor) -> Tensor:

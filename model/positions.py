@@ -55,7 +55,18 @@ def rotary_frequencies(config: GPTConfig) -> tuple[Tensor, float]:
         return frequencies, 1.0
     if scaling.kind == "linear":
         return frequencies / scaling.factor, 1.0
+    if scaling.kind == "llama3":
+        return _llama3(frequencies, scaling), 1.0
     return _yarn(frequencies, config.d_head, base, scaling)
+
+
+def _llama3(frequencies: Tensor, scaling: RotaryScaling) -> Tensor:
+    """Long wavelengths stretched, short ones kept, a straight blend between them: Llama 3.1's released code."""
+    wavelengths = 2 * math.pi / frequencies
+    low, high, trained = scaling.low_freq_factor, scaling.high_freq_factor, scaling.original_n_ctx
+    keep = ((trained / wavelengths - low) / (high - low)).clamp(0, 1)
+    blended = (1 - keep) * frequencies / scaling.factor + keep * frequencies
+    return torch.where(keep <= 0, frequencies / scaling.factor, torch.where(keep >= 1, frequencies, blended))
 
 
 def _yarn(frequencies: Tensor, d_head: int, base: float, scaling: RotaryScaling) -> tuple[Tensor, float]:
@@ -67,7 +78,12 @@ def _yarn(frequencies: Tensor, d_head: int, base: float, scaling: RotaryScaling)
     low = max(math.floor(pair_that_turns(scaling.beta_fast)), 0)
     high = min(math.ceil(pair_that_turns(scaling.beta_slow)), d_head - 1)
     ramp = ((torch.arange(d_head // 2).float() - low) / max(high - low, 1e-3)).clamp(0, 1)
-    blended = frequencies / scaling.factor * ramp + frequencies * (1 - ramp)
+    keep = 1 - ramp
+    exponent = torch.arange(0, d_head, 2).float() / d_head
+    stretched = 1.0 / (scaling.factor * base**exponent)  # in transformers' order: the last bit matters in fp64
+    blended = stretched * (1 - keep) + frequencies * keep
+    if scaling.attention_factor is not None:
+        return blended, scaling.attention_factor
     return blended, 0.1 * math.log(scaling.factor) + 1.0 if scaling.factor > 1 else 1.0
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     DataOverrides = dict[str, Any]
     TrainingOverrides = dict[str, Any]
 else:
-    ModelOverrides = overrides_of(GPTConfig, leave_out=["d_vocab"])
+    ModelOverrides = overrides_of(GPTConfig, leave_out=["d_vocab", "norms_folded", "weights_centered"])
     DataOverrides = overrides_of(DataConfig, leave_out=["corpus"])
     TrainingOverrides = overrides_of(TrainingConfig)
 
