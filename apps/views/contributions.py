@@ -114,6 +114,7 @@ def _table(result: LogitContributions) -> None:
     frame = frame.loc[frame["value"].abs().sort_values(ascending=False).index]
     st.dataframe(
         frame, hide_index=True, width="stretch", height=min(330, 35 * (len(frame) + 1) + 3), key="contribution_table",
+        placeholder="",
         column_config={
             "component": t("contributions.component"),
             "kind": None,

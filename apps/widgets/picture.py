@@ -30,8 +30,10 @@ def picture(figure: go.Figure, key: str, *, on_pick: Callable[[list[int]], None]
 
     def picked() -> None:
         points = st.session_state[key].selection.points
-        if points and points[0].get("customdata") is not None:
-            on_pick([int(value) for value in points[0]["customdata"]])
+        data = points[0].get("customdata") if points else None
+        if data is not None:
+            # An array that was sent as bytes comes back as {"0": first, "1": second}.
+            on_pick([int(value) for value in (data.values() if isinstance(data, dict) else data)])
 
     st.plotly_chart(
         figure, key=key, width="stretch", theme=None, config=CONFIG, alt=alt, on_select=picked, selection_mode="points"

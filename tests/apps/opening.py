@@ -9,7 +9,6 @@ from streamlit.testing.v1 import AppTest
 
 EXPLORER = Path(__file__).resolve().parents[2] / "apps" / "explorer.py"
 PAGES = ("train", "generate", "lens", "attention", "contributions", "anatomy")
-KINDS = ("tiny", "postnorm", "single", "running", "diverged")
 
 
 def open_page(page: str = "train", **link: str) -> AppTest:

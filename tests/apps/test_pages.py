@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.opening import KINDS, PAGES, checked, open_page, said
+from tests.apps.opening import PAGES, checked, open_page, said
+from tests.apps.training import KINDS
 
 INSPECTION = ("generate", "lens", "attention", "contributions")
 

@@ -33,9 +33,10 @@ IDLE = "[data-testid='stApp'][data-test-script-state='notRunning']"
 
 @dataclass(frozen=True)
 class Server:
-    """A running explorer: where it is, and how long it took until it answered, in seconds."""
+    """A running explorer: where it is, its runs folder, and how long it took until it answered, in seconds."""
 
     url: str
+    runs: Path
     answered_after: float
     process: subprocess.Popen[bytes]
 
@@ -58,7 +59,7 @@ def serving(runs: Path, log: Path) -> Iterator[Server]:
         process = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=out, stderr=subprocess.STDOUT)
     try:
         _wait_until_it_answers(f"http://localhost:{port}/_stcore/health", process, log)
-        yield Server(f"http://localhost:{port}", time.monotonic() - began, process)
+        yield Server(f"http://localhost:{port}", runs, time.monotonic() - began, process)
     finally:
         process.terminate()
         try:

@@ -1,0 +1,89 @@
+"""A first visit in a real browser: train a tiny model, reload, stop, resume, let it write."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.runs import Run, list_runs
+from tests.e2e.serving import PATIENCE, Server, serving, settled, widget
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def empty(browser: Browser, tmp_path: Path) -> Iterator[tuple[Server, Path]]:
+    """A server whose runs folder is empty."""
+    runs = tmp_path / "runs"
+    with serving(runs, tmp_path / "server.log") as served:
+        yield served, runs
+        for run in list_runs(runs):
+            if run.status().active:
+                run.request_stop()
+
+
+def wait_for_state(run: Run, *states: str, seconds: float = 180.0) -> str:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (state := run.status().state) in states:
+            return state
+        time.sleep(0.2)
+    raise AssertionError(f"{run.status()} after {seconds} s, waiting for {states}\n{run.log()}")
+
+
+def wait_for_step(run: Run, step: int, seconds: float = 180.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if run.status().step >= step:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{run.status()} after {seconds} s, waiting for step {step}\n{run.log()}")
+
+
+def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Page) -> None:
+    server, runs = empty
+    page.goto(server.url)
+    settled(page)
+    button = widget(page, "tiny_train").get_by_role("button")
+    button.click()
+    button.click(force=True, no_wait_after=True, timeout=2000) if button.count() else None  # a double click
+    page.wait_for_url(re.compile("run=first-look"), timeout=PATIENCE)
+
+    run = Run(runs / "first-look")
+    wait_for_step(run, 20)
+    page.reload()  # F5: a new session, which finds the run by its address and its folder
+    settled(page)
+    assert "run=first-look" in page.url
+    assert page.get_by_text(re.compile(r"training, step \d+ of 300")).first.is_visible()
+    assert [found.id for found in list_runs(runs)] == ["first-look"], "a second job was started"
+
+    widget(page, "stop").get_by_role("button").click()
+    assert wait_for_state(run, "stopped", "done") == "stopped"
+    page.get_by_text(re.compile(r"Stopped at step \d+ of 300")).wait_for(timeout=PATIENCE)
+    stopped_at = run.status().step
+    assert 20 <= stopped_at < 300
+
+    widget(page, "resume").get_by_role("button").click()
+    wait_for_state(run, "done")
+    page.get_by_text("done, 300 steps").first.wait_for(timeout=PATIENCE)
+    assert [row["step"] for row in run.metrics()] == sorted({row["step"] for row in run.metrics()})
+    assert page.locator(".st-key-loss_curves .js-plotly-plot").count() == 1
+
+    page.goto(f"{server.url}/generate?run=first-look")
+    settled(page)
+    texts = []
+    for _ in range(2):
+        widget(page, "generate.go").get_by_role("button").click()
+        settled(page)
+        widget(page, "generated_strip").locator(".token").first.wait_for(timeout=PATIENCE)
+        texts.append(widget(page, "generated_strip").locator(".token").all_inner_texts())
+    assert len(texts[0]) > 100
+    assert texts[0] == texts[1], "the same seed wrote two texts"
