@@ -2,8 +2,7 @@
 
 A small model's time per token is the overhead of calling modules, not arithmetic. Here the same operations are
 called on the same parameters in a flat loop. It stands in for ``GPT._forward`` only where ``TokenPass.covers`` knows
-all of the model: with a listener on a hook point, a torch hook on a module, or a module of another class, generation
-goes through the modules.
+all of the model and nobody watches it (``TokenPass.stands_in``); otherwise generation goes through the modules.
 """
 
 from __future__ import annotations
@@ -82,11 +81,15 @@ class TokenPass:
         return all(type(module) in known and "forward" not in vars(module) for module in modules)
 
     @property
-    def is_watched(self) -> bool:
-        """Whether anything listens to the model now: a hook point, a module's torch hook, a global one."""
-        if (self.model.watch.on and self.model.refresh_watch()) or _has_any_global_hook():
-            return True
-        return any(module._forward_hooks or module._forward_pre_hooks for module in self.modules)
+    def stands_in(self) -> bool:
+        """Whether the modules would do no more than this just now: nobody listens to a hook point, a module or all
+        modules, and autocast, which does not know matrix-vector products, is off."""
+        watch = self.model.watch
+        if (watch.on and self.model.refresh_watch()) or _has_any_global_hook():
+            return False
+        if torch.is_autocast_enabled(self.model.device.type):
+            return False
+        return not any(module._forward_hooks or module._forward_pre_hooks for module in self.modules)
 
     def __call__(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """tokens [batch], which follow what the cache holds -> logits [batch, d_vocab]."""

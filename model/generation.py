@@ -173,19 +173,19 @@ def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iter
             decoder.look()
             token = decoder.step()[0]
             own = decoder.logits[0].log_softmax(-1)
+            probabilities = own.exp()
+            likeliest = probabilities.topk(min(n_top, decoder.n_real))
+            entropy = torch.special.entr(probabilities).sum().item()
             drawn = 1.0 if decoder.settings.is_greedy else decoder.filtered[0].softmax(-1)[token].item()
-            likeliest = own.topk(min(n_top, decoder.n_real))
-            entropy = torch.special.entr(own.exp()).sum().item()
-        logprob = own[token].item()
         yield Step(
             index=index,
             token=token,
             text=text.add(token, is_last=decoder.is_done),
-            probability=math.exp(logprob),
-            logprob=logprob,
+            probability=probabilities[token].item(),
+            logprob=own[token].item(),
             sampled_probability=drawn,
             entropy=entropy,
-            top=tuple(zip(likeliest.indices.tolist(), likeliest.values.exp().tolist(), strict=True)),
+            top=tuple(zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)),
             is_last=decoder.is_done,
         )
 
@@ -244,7 +244,7 @@ class _Decoder:
             self.seen = seen_tokens(self._tokens(), d_vocab, None if self.mask is None else self.mask[:, :width])
         self.last = self.logits = self.filtered = torch.empty(0)
         self.token_pass: TokenPass | None = None
-        self.is_watched = True
+        self.is_quick = False
 
     @property
     def is_done(self) -> bool:
@@ -254,7 +254,7 @@ class _Decoder:
         """Notice who watches the model: to be called whenever other code may have run since the last step."""
         if self.token_pass is None and self.cache is not None and TokenPass.covers(self.modules):
             self.token_pass = TokenPass(self.model, self.modules, self.mask)
-        self.is_watched = self.token_pass is None or self.token_pass.is_watched
+        self.is_quick = self.token_pass is not None and self.token_pass.stands_in
 
     def step(self) -> list[int]:
         """Draw the next token of every row. Keeps the logits it was drawn from, before and after the filters."""
@@ -281,7 +281,7 @@ class _Decoder:
     def _logits(self, end: int) -> Tensor:
         """Logits [batch, vocab] after position end - 1: the quick way, or through the model's own forward pass."""
         cache, quick = self.cache, self.token_pass
-        if quick is None or cache is None or self.is_watched or self.n_new == 0:
+        if quick is None or cache is None or not self.is_quick or self.n_new == 0:
             return self._logits_of_modules(end, cache)
         with torch.inference_mode():
             return quick(self.last, cache)
@@ -325,7 +325,7 @@ class _Decoder:
         return drawn
 
     def _tokens(self, begin: int = 0, end: int | None = None) -> Tensor:
-        return torch.tensor([row[begin:end] for row in self.ids], device=self.model.device)
+        return torch.tensor([row[begin:end] for row in self.ids], dtype=torch.long, device=self.model.device)
 
     def _mask(self, begin: int, end: int) -> Tensor | None:
         return None if self.mask is None else self.mask[:, begin:end]

@@ -41,7 +41,7 @@ class Prompts:
                 )
             self.rows = [row or [bos] for row in self.rows]
             if self.tensor is not None:
-                self.tensor = torch.cat((self.tensor, torch.full_like(self.tensor[:, :1], bos)), dim=1)
+                self.tensor = self.tensor.new_full((len(self.rows), 1), bos)
         d_vocab = model.config.d_vocab
         for row in self.rows:
             if min(row) < 0 or max(row) >= d_vocab:
