@@ -10,23 +10,34 @@ if TYPE_CHECKING:
     from lab.analysis.attention import AttentionPatterns, attention_patterns
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
+    from lab.analysis.effects import InterventionEffect, intervention_effect
     from lab.analysis.heads import HeadScores, head_scores
     from lab.analysis.inspection import inspect_prompt
+    from lab.analysis.interventions import Ablate, Intervention, KnockOut, Patch, Scale, Steer, apply
     from lab.analysis.lens import LogitLens, logit_lens
     from lab.analysis.norms import ResidualNorms, residual_norms
     from lab.analysis.predictions import TokenPredictions, token_predictions
 
 _HOME = {
+    "Ablate": "interventions",
     "AttentionPatterns": "attention",
     "HeadScores": "heads",
+    "Intervention": "interventions",
+    "InterventionEffect": "effects",
+    "KnockOut": "interventions",
     "LogitContributions": "contributions",
     "LogitLens": "lens",
+    "Patch": "interventions",
     "ResidualDecomposition": "decomposition",
     "ResidualNorms": "norms",
+    "Scale": "interventions",
+    "Steer": "interventions",
     "TokenPredictions": "predictions",
+    "apply": "interventions",
     "attention_patterns": "attention",
     "head_scores": "heads",
     "inspect_prompt": "inspection",
+    "intervention_effect": "effects",
     "logit_contributions": "contributions",
     "logit_lens": "lens",
     "residual_decomposition": "decomposition",
@@ -35,16 +46,25 @@ _HOME = {
 }
 
 __all__ = [
+    "Ablate",
     "AttentionPatterns",
     "HeadScores",
+    "Intervention",
+    "InterventionEffect",
+    "KnockOut",
     "LogitContributions",
     "LogitLens",
+    "Patch",
     "ResidualDecomposition",
     "ResidualNorms",
+    "Scale",
+    "Steer",
     "TokenPredictions",
+    "apply",
     "attention_patterns",
     "head_scores",
     "inspect_prompt",
+    "intervention_effect",
     "logit_contributions",
     "logit_lens",
     "residual_decomposition",
