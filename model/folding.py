@@ -1,0 +1,110 @@
+"""Weights processed so that they are read more easily: norms' gains folded into what reads them, means taken out.
+
+Both give a new model that computes the same (fold: the same logits; center: logits less their mean over the
+vocabulary, the same probabilities) and note what was done in its config; a second time changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from model.config import GPTConfig
+
+if TYPE_CHECKING:
+    from model.gpt import GPT
+    from model.norms import Norm
+
+
+@torch.no_grad()
+def fold_norms(model: GPT) -> GPT:
+    """A copy whose norms before attention, MLP and unembedding have gain 1: the gain is in the weights that read them.
+
+    A norm's bias goes into the readers' biases. Where they have none (the unembedding never does), it stays in the
+    norm, divided by the gain; a dimension whose gain is 0 stays as it was. Norms of queries and keys, and those after
+    a sublayer, feed no linear map and stay. A tied unembedding becomes one of its own, for it alone is changed.
+    Raises ValueError for Post-Norm, whose norms also feed the stream.
+    """
+    config = model.config
+    if config.norms_folded:
+        return model
+    if config.norm_placement == "post":
+        raise ValueError("norm_placement 'post': its norms feed the residual stream itself and cannot be folded away.")
+    folded = _copy(model, config.replace(norms_folded=True, tie_word_embeddings=False))
+    for block in _blocks(folded):
+        _fold(block.ln1, [block.attn.w_qkv])
+        _fold(block.ln2, [block.mlp.w_in, block.mlp.w_gate] if config.gated_mlp else [block.mlp.w_in])
+    _fold(folded.ln_final, [folded.unembed])
+    return folded
+
+
+@torch.no_grad()
+def center(model: GPT) -> GPT:
+    """A copy that writes vectors of mean 0 into the residual stream, with an unembedding of mean 0 over the vocabulary.
+
+    LayerNorm takes the stream's mean out before anything reads it, so what writes into the stream may leave it out.
+    Raises ValueError where that does not hold: RMSNorm reads the mean, and Post-Norm and Sandwich-Norm write through
+    norms. A model with a logit_soft_cap keeps its unembedding: the cap would bend the shift.
+    """
+    config = model.config
+    if config.weights_centered:
+        return model
+    if config.normalization_type != "LN":
+        raise ValueError("normalization_type 'RMS': RMSNorm reads the mean of the stream, which centring takes out.")
+    if config.norm_placement != "pre":
+        raise ValueError(f"norm_placement {config.norm_placement!r}: what is written passes through a norm's gain.")
+    centred = _copy(model, config.replace(weights_centered=True, tie_word_embeddings=False))
+    _less_mean(centred.embed.weight, -1)
+    if config.positional_embedding_type == "standard":
+        _less_mean(centred.pos_embed.weight, -1)  # type: ignore[union-attr]
+    elif config.positional_embedding_type == "sinusoidal":
+        raise ValueError("positional_embedding_type 'sinusoidal': its vectors are computed and cannot be centred.")
+    for block in _blocks(centred):
+        for linear in (block.attn.w_o, block.mlp.w_out):
+            _less_mean(linear.weight, 0)  # [d_model, in]
+            if linear.bias is not None:
+                _less_mean(linear.bias, 0)
+    if config.logit_soft_cap is None:
+        _less_mean(centred.unembed.weight, 0)
+    return centred
+
+
+def _blocks(model: GPT) -> list[Any]:
+    return list(model.blocks)
+
+
+def _copy(model: GPT, config: GPTConfig) -> GPT:
+    """The same weights in a new model of this config, with an unembedding of its own."""
+    from model.gpt import GPT
+
+    with torch.device("meta"):
+        new = GPT(config, initialized=False)
+    new.to(model.dtype).to_empty(device=model.device)
+    state = model.state_dict()
+    new.load_state_dict({**state, "unembed.weight": model.unembed.weight})
+    new.tokenizer = copy.copy(model.tokenizer)
+    return new.train(model.training)
+
+
+def _fold(norm: Norm, readers: list[nn.Module]) -> None:
+    """In fp32 at least, rounded once."""
+    gain = norm.w.double()
+    whole = gain != 0
+    factor = torch.where(whole, gain, torch.ones_like(gain))
+    for reader in readers:
+        weight: Tensor = reader.weight  # type: ignore[assignment]  # [out, d_model]
+        if norm.b is not None and (bias := getattr(reader, "bias", None)) is not None:
+            bias.copy_(bias.double() + weight.double() @ norm.b.double())
+        weight.copy_(weight.double() * factor)
+    if norm.b is not None:
+        kept = torch.where(whole, norm.b.double() / factor, norm.b.double())
+        moved = all(getattr(reader, "bias", None) is not None for reader in readers)
+        norm.b.copy_(torch.zeros_like(kept) if moved else kept)
+    norm.w.copy_(torch.where(whole, torch.ones_like(gain), gain))
+
+
+def _less_mean(tensor: Tensor, dim: int) -> None:
+    tensor.copy_(tensor.double() - tensor.double().mean(dim, keepdim=True))

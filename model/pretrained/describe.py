@@ -1,0 +1,45 @@
+"""What a name or folder holds, from its config alone: to show what loading it takes before it is loaded."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from model.accounting import count_parameters
+from model.config import GPTConfig
+from model.pretrained.configs import read_config
+from model.pretrained.sources import PretrainedError, locate
+
+
+@dataclass(frozen=True)
+class Description:
+    """name: as asked for; source: "folder" or "hub"; bytes: of the weights in float32."""
+
+    name: str
+    source: str
+    model_type: str
+    config: GPTConfig
+    parameters: int
+
+    @property
+    def bytes(self) -> int:
+        return 4 * self.parameters
+
+    def __str__(self) -> str:
+        size = f"{self.bytes / 1e9:.2f} GB" if self.bytes >= 1e9 else f"{self.bytes / 1e6:.0f} MB"
+        return f"{self.name}: {self.model_type}, {self.parameters:,} parameters, {size} of memory in float32"
+
+
+def describe_pretrained(name: str | os.PathLike[str]) -> Description:
+    """Read the config of a folder or, from the hub, of a model that is not downloaded yet. No torch is imported.
+
+    Raises PretrainedError as ``from_pretrained`` does; for nanoGPT's and GGUF files, whose config is inside of the
+    weights, too.
+    """
+    source = locate(name, weights=False)
+    if source.config is None:
+        raise PretrainedError(f"{source.weights[0]} keeps its config with its weights; it is read when it is opened.")
+    config, _layout = read_config(source.config, str(source.folder / "config.json"))
+    where = "folder" if os.path.isdir(os.path.expanduser(os.fspath(name))) else "hub"
+    model_type = str(source.config.get("model_type"))
+    return Description(os.fspath(name), where, model_type, config, count_parameters(config).total)

@@ -1,0 +1,198 @@
+"""From a name or a folder to the files of one model. A local folder never causes a look at the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+BIN = "pytorch_model.bin"
+BIN_INDEX = "pytorch_model.bin.index.json"
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
+_SHARD = re.compile(r".*-(\d{5})-of-(\d{5})\.(safetensors|bin)")
+_SMALL_FILES = ["*.json", "*.txt", "tokenizer.model", "*.tiktoken"]
+
+Kind = Literal["safetensors", "bin", "gguf", "nanogpt"]
+
+
+class PretrainedError(ValueError):
+    """A model that cannot be read or written as asked; the sentence says which file, tensor or field, and why."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one model.
+
+    name: as it was asked for. config: config.json (None where the weights' own file holds it: GGUF, nanoGPT).
+    index: tensor name -> file name, for weights in several files that say so.
+    """
+
+    name: str
+    folder: Path
+    kind: Kind
+    weights: tuple[Path, ...]
+    config: dict[str, Any] | None
+    index: dict[str, str] | None = None
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name could be a model on the hub, and is no path to something here."""
+    if not _HUB_NAME.fullmatch(name) or Path(name).exists():
+        return False
+    owner, slash, _ = name.partition("/")
+    return not (slash and Path(owner).is_dir())
+
+
+def locate(name: str | os.PathLike[str], *, weights: bool = True) -> Source:
+    """Find a model's files; download them when ``name`` is on the hub. ``weights=False``: its config is enough.
+
+    Raises PretrainedError: nothing there, no weights, no config, damaged JSON, no network.
+    """
+    text = os.fspath(name)
+    path = Path(text).expanduser()
+    if path.is_file():
+        return _of_file(text, path)
+    if not path.is_dir():
+        if not is_hub_name(text):
+            raise PretrainedError(f"There is no folder {text}, and it is no name of a model on the hub.")
+        path = download(text, weights=weights)
+    return _of_folder(text, path, weights)
+
+
+def _of_file(name: str, path: Path) -> Source:
+    if path.suffix == ".gguf":
+        return Source(name, path.parent, "gguf", (path,), None)
+    if path.suffix in (".pt", ".pth", ".ckpt"):
+        return Source(name, path.parent, "nanogpt", (path,), None)
+    raise PretrainedError(f"{path} is a file; give the folder it is in, a nanoGPT checkpoint (.pt) or a .gguf file.")
+
+
+def _of_folder(name: str, folder: Path, weights: bool) -> Source:
+    config_path = folder / "config.json"
+    if not config_path.is_file():
+        ggufs, checkpoint = sorted(folder.glob("*.gguf")), folder / "ckpt.pt"
+        if len(ggufs) == 1:
+            return Source(name, folder, "gguf", (ggufs[0],), None)
+        if len(ggufs) > 1:
+            listed = ", ".join(p.name for p in ggufs)
+            raise PretrainedError(f"{folder} holds several GGUF files ({listed}); name one of them.")
+        if checkpoint.is_file():
+            return Source(name, folder, "nanogpt", (checkpoint,), None)
+        raise PretrainedError(f"{folder} holds no model: there is no config.json in it.")
+    config = read_json(config_path)
+    if not isinstance(config, dict):
+        raise PretrainedError(f"{config_path} holds no JSON object, so it is no model's config.")
+    kind, files, index = _weight_files(folder)
+    if weights and not files:
+        ggufs = sorted(folder.glob("*.gguf"))
+        if len(ggufs) == 1:
+            return Source(name, folder, "gguf", (ggufs[0],), None)
+        raise PretrainedError(f"{folder} holds a config but no weights ({WEIGHTS} or {BIN}).")
+    return Source(name, folder, kind, files, config, index)
+
+
+def _weight_files(folder: Path) -> tuple[Kind, tuple[Path, ...], dict[str, str] | None]:
+    """safetensors before .bin, one file before several."""
+    choices: tuple[tuple[Kind, str, str], ...] = (("safetensors", WEIGHTS, INDEX), ("bin", BIN, BIN_INDEX))
+    for kind, single, index in choices:
+        if (folder / single).is_file():
+            return kind, (folder / single,), None
+        if (folder / index).is_file():
+            return kind, *_indexed(folder, folder / index)
+        shards = sorted(p for p in folder.glob(f"*{Path(single).suffix}") if _SHARD.fullmatch(p.name))
+        if shards:
+            _require_whole(folder, shards)
+            return kind, tuple(shards), None
+        others = [p for p in sorted(folder.glob(f"*{Path(single).suffix}")) if p.stem != "training_args"]
+        if len(others) == 1 and kind == "safetensors":
+            return kind, (others[0],), None
+    return "safetensors", (), None
+
+
+def _indexed(folder: Path, path: Path) -> tuple[tuple[Path, ...], dict[str, str]]:
+    content = read_json(path)
+    index = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(index, dict) or not index or not all(isinstance(v, str) for v in index.values()):
+        raise PretrainedError(f"{path} has no weight_map that says which tensor is in which file.")
+    names = sorted(set(index.values()))
+    for name in names:
+        if Path(name).name != name:
+            raise PretrainedError(f"{path} points out of its folder, to {name!r}.")
+        if not (folder / name).is_file():
+            raise PretrainedError(f"{folder} lacks {name}, which {path.name} lists.")
+    return tuple(folder / name for name in names), index
+
+
+def _require_whole(folder: Path, shards: list[Path]) -> None:
+    matches = [m for m in (_SHARD.fullmatch(p.name) for p in shards) if m]
+    total = int(matches[0][2])
+    present = {int(m[1]) for m in matches}
+    absent = [n for n in range(1, total + 1) if n not in present]
+    if absent or {int(m[2]) for m in matches} != {total}:
+        raise PretrainedError(f"{folder} holds {len(present)} of the {total} files of its weights; part {absent[:1]} "
+                              "is missing.")  # fmt: skip
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, or PretrainedError naming it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise PretrainedError(f"{path} is no JSON file: {error}") from None
+    except OSError as error:
+        raise PretrainedError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+# --- the hub ---------------------------------------------------------------------------------------------------
+
+
+def download(name: str, *, weights: bool = True) -> Path:
+    """The folder of the hub's model in the local cache, downloaded (with a progress bar) where it is not there yet.
+
+    Obeys HF_HUB_OFFLINE, HF_HOME and the other settings of huggingface_hub.
+    """
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    def fetch(patterns: list[str]) -> Path:
+        return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
+
+    try:
+        folder = fetch(_SMALL_FILES + (["*.safetensors"] if weights else []))
+        if weights and not _weight_files(folder)[1]:
+            folder = fetch([*_SMALL_FILES, "pytorch_model*.bin"])
+    except errors.GatedRepoError:
+        raise PretrainedError(
+            f"{name} is gated: accept its licence on the hub's page, and log in with `hf auth login`."
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise PretrainedError(f"There is no model {name!r} on the hub that you may read, and no folder here.") from None
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, OSError) as error:
+        raise PretrainedError(_offline(name, error)) from None
+    except errors.HfHubHTTPError as error:
+        raise PretrainedError(f"The hub refused {name!r}: {str(error).splitlines()[0]}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
+            raise
+        raise PretrainedError(_offline(name, error)) from None
+    if weights and not _weight_files(folder)[1]:
+        raise PretrainedError(f"{_offline(name, None)} The cache holds its config, but no weights.")
+    return folder
+
+
+def _offline(name: str, error: Exception | None) -> str:
+    from huggingface_hub import constants
+
+    why = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub cannot be reached"
+    if isinstance(error, OSError) and error.errno is not None and "hub" in why and error.strerror:
+        why = f"{why} ({error.strerror})" if not constants.HF_HUB_OFFLINE else why
+    return (
+        f"{name!r} is no folder here and not in the download cache, and {why}: "
+        "give a local folder, or go online once to download it."
+    )
