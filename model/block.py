@@ -27,6 +27,8 @@ from model.norms import Norm, make_norm
 class Block(nn.Module):
     """What the placements share: the sublayers, their hook points, and the two halves of the forward pass."""
 
+    hook_out_is_single_residual_stream = True  # TransformerLens' lens asks
+
     def __init__(self, config: GPTConfig):
         super().__init__()
         self.dropout = config.resid_dropout

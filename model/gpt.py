@@ -17,6 +17,7 @@ from model.block import BLOCK, Block
 from model.config import GPTConfig
 from model.hooks import InstrumentedModule, Point
 from model.initialization import initialize
+from model.lens import LensMethods
 from model.norms import NoNorm, make_norm
 from model.positions import LearnedPositions, Rotary, SinusoidalPositions
 from model.text import TextMethods
@@ -73,7 +74,7 @@ class Unembed(nn.Module):
         return F.linear(x, self.weight)
 
 
-class GPT(TextMethods, WeightViews, InstrumentedModule):
+class GPT(TextMethods, WeightViews, LensMethods, InstrumentedModule):
     """A decoder-only transformer of any variant that ``GPTConfig`` names.
 
     Initial weights depend on ``config.seed`` alone and leave torch's global random state as it was.
@@ -252,10 +253,18 @@ class GPT(TextMethods, WeightViews, InstrumentedModule):
 
     # --- weights -----------------------------------------------------------------------------------------------
 
-    @property
-    def cfg(self) -> GPTConfig:
-        """TransformerLens' name for ``config``."""
-        return self.config
+    @classmethod
+    def from_pretrained(cls, name: Any, dtype: Any = None, fold_norms: bool = False, center: bool = False) -> GPT:
+        """The model of a folder or of the hub, its numbers those of its source: ``model.pretrained.from_pretrained``."""
+        from model.pretrained import from_pretrained
+
+        return from_pretrained(name, dtype, fold_norms, center)
+
+    def save_pretrained(self, folder: Any) -> Any:
+        """A folder that transformers loads and computes the same with: ``model.pretrained.save_pretrained``."""
+        from model.pretrained import save_pretrained
+
+        return save_pretrained(self, folder)
 
     @property
     def device(self) -> torch.device:
