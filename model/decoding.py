@@ -44,6 +44,7 @@ class TokenPass:
         attention = blocks[0].attn
         self.n_heads, self.n_groups, self.d_head = attention.n_heads, attention.n_groups, attention.d_head
         self.scale, self.window, self.cap = attention.scale, config.attention_window, config.logit_soft_cap
+        self.embed, self.unembed = model.embed.weight, model.unembed.weight
         self.layers = [_layer(block) for block in blocks]
         self.final = _norm(model.ln_final)
         # A padded row's positions start where its padding ends.
@@ -84,8 +85,7 @@ class TokenPass:
     def stands_in(self) -> bool:
         """Whether the modules would do no more than this just now: nobody listens to a hook point, a module or all
         modules, and autocast, which does not know matrix-vector products, is off."""
-        watch = self.model.watch
-        if (watch.on and self.model.refresh_watch()) or _has_any_global_hook():
+        if (self.model.watch.on and self.model.refresh_watch()) or _has_any_global_hook():
             return False
         if torch.is_autocast_enabled(self.model.device.type):
             return False
@@ -95,7 +95,7 @@ class TokenPass:
         """tokens [batch], which follow what the cache holds -> logits [batch, d_vocab]."""
         n_past = cache.length
         batch = tokens.shape[0]
-        x = torch.embedding(self.model.embed.weight, tokens)  # [batch, d_model]
+        x = torch.embedding(self.embed, tokens)  # [batch, d_model]
         position = n_past if self.shift is None else n_past - self.shift
         if self.positions is not None:
             x = x + self.positions[position]
@@ -113,7 +113,7 @@ class TokenPass:
             x = x + (out if layer.on_mlp is None else layer.on_mlp(out))
             x = x if layer.after_mlp is None else layer.after_mlp(x)
         x = x if self.final is None else self.final(x)
-        logits = _product(x, self.model.unembed.weight).view(batch, -1)
+        logits = _product(x, self.unembed).view(batch, -1)
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
 
     def _at(self, table: Tensor, position: Tensor | int) -> Tensor:

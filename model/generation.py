@@ -264,7 +264,6 @@ class _Decoder:
         logits = self._logits(end)
         with torch.inference_mode():  # spares autograd's bookkeeping
             logits = logits if logits.dtype == torch.float64 else logits.float()
-            _refuse_non_finite(logits)
             if self.n_real < logits.shape[-1]:
                 logits = logits.clone()
                 logits[:, self.n_real :] = -math.inf
@@ -291,7 +290,7 @@ class _Decoder:
         begin = max(0, end - model.config.n_ctx) if cache is None else cache.length
         tokens = self._tokens(begin, end)
         mask = self._mask(begin if cache is None else 0, end)
-        if end - begin == 1 or model.refresh_watch():
+        if end - begin == 1 or (model.watch.on and model.refresh_watch()):
             return model(tokens, attention_mask=mask, past_kv_cache=cache)[:, -1]
         # Unwatched, the unembedding is run where it is needed, not on the whole prompt.
         stream = model(tokens, attention_mask=mask, past_kv_cache=cache, stop_at_layer=n_layers)
@@ -302,7 +301,10 @@ class _Decoder:
         if self.settings.is_greedy:
             if self.seen is not None:
                 logits = apply_repetition_penalty(logits, self.seen, self.settings.repetition_penalty)
-            return logits.argmax(-1)  # documented to be the first of several
+            largest, likeliest = logits.max(-1)  # documented to be the first of several
+            _refuse_non_finite(largest)
+            return likeliest
+        _refuse_non_finite(logits.amax(-1))
         self.filtered = filtered_logits(logits, self.settings, self.seen)
         probabilities = self.filtered.softmax(-1, dtype=torch.float64).cpu().numpy()
         drawn = []
@@ -348,9 +350,10 @@ class _Decoder:
         return self.model.run_with_cache(self._tokens(begin), attention_mask=self._mask(begin, end))[1]
 
 
-def _refuse_non_finite(logits: Tensor) -> None:
-    for row, largest in enumerate(logits.amax(-1).tolist()):  # NaN anywhere in a row is its maximum
-        if not math.isfinite(largest):
+def _refuse_non_finite(largest: Tensor) -> None:
+    """largest: of each row's logits; NaN if any of them is."""
+    for row, value in enumerate(largest.tolist()):
+        if not math.isfinite(value):
             raise ValueError(
                 f"The model's logits (row {row}) are not finite numbers: nothing can be sampled from them. "
                 "Its weights have probably diverged in training; take an earlier checkpoint."
