@@ -1,7 +1,4 @@
-"""Open a trained model:
-
-the newest checkpoint of a run, one of its steps, or a folder with a config and weights.
-"""
+"""Open a trained model: the newest checkpoint of a run, one of its steps, or a folder with a config and weights."""
 
 from __future__ import annotations
 
@@ -99,10 +96,7 @@ def _model_config(folder: Path) -> dict[str, Any]:
 
 
 def save_weights(model: GPT, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write the weights as safetensors;
-
-    a tied matrix once, noted in the metadata. Raises OSError naming `path`.
-    """
+    """Write the weights as safetensors; a tied matrix once, noted in the metadata. Raises OSError naming `path`."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 

@@ -161,10 +161,7 @@ class Run:
         )
 
     def metrics(self) -> list[dict[str, Any]]:
-        """metrics.jsonl:
-
-        step, tokens, seconds, wall_seconds, train_loss, val_loss, val_bpb, lr, grad_norm, clipped.
-        """
+        """metrics.jsonl: step, tokens, seconds, wall_seconds, train_loss, val_loss, val_bpb, lr, grad_norm, clipped."""
         return read_lines(self.path / "metrics.jsonl")
 
     def dynamics(self) -> list[dict[str, Any]]:
@@ -198,10 +195,7 @@ class Run:
         return sorted(int(m.group(1)) for entry, m in matches if m and (entry / "model.safetensors").is_file())
 
     def checkpoint_path(self, step: int | str | None = None) -> Path:
-        """The folder of a checkpoint:
-
-        a step, "best", or "latest" / None. Raises RunNotFoundError naming what there is.
-        """
+        """The folder of a checkpoint: a step, "best", or "latest" / None. RunNotFoundError names what there is."""
         self._require()
         steps = self.checkpoints()
         wanted: int | None

@@ -1,7 +1,4 @@
-"""Checkpoints:
-
-written aside, flushed to the disk, then given their name in one step, so that each one is whole.
-"""
+"""Checkpoints: written aside, flushed to the disk, then given their name in one step, so that each one is whole."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ class Progress:
 
 
 def is_scheduled(step: int, config: TrainingConfig) -> bool:
-    """Whether a checkpoint is due:
-
-    at the ends, every `checkpoint_every`, and early at 0, 1, 2, 4, ... 512.
-    """
+    """Whether a checkpoint is due: at the ends, every `checkpoint_every`, and early at 0, 1, 2, 4, ... 512."""
     early = config.checkpoint_early and step <= LAST_EARLY_STEP and step & (step - 1) == 0
     return early or step in (0, config.steps) or step % config.checkpoint_every == 0
 
@@ -136,10 +130,7 @@ def clean_up(run: Run) -> None:
 
 
 def thin_out(run: Run, progress: Progress, config: TrainingConfig) -> None:
-    """Keep disk use down:
-
-    the newest few keep their optimizer state, and an unscheduled one goes unless it is best.
-    """
+    """Keep disk use down: the newest few keep their optimizer state, and an unscheduled one goes unless it is best."""
     keep = config.optimizer_history
     steps = run.checkpoints()
     for step in steps:

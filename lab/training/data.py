@@ -1,7 +1,4 @@
-"""From a corpus to batches:
-
-token arrays, checked before anything is trained, and windows by (seed, step). No torch.
-"""
+"""From a corpus to batches: token arrays, checked before anything is trained, and windows by (seed, step). No torch."""
 
 from __future__ import annotations
 

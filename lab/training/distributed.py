@@ -80,10 +80,7 @@ class World:
 
 @contextmanager
 def world(device: str) -> Iterator[World]:
-    """The world torchrun describes in the environment, joined for the length of a `with`;
-
-    a world of one elsewhere.
-    """
+    """The world torchrun describes in the environment, joined for the length of a `with`; a world of one elsewhere."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or "RANK" not in os.environ:
         yield World()

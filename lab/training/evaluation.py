@@ -22,10 +22,7 @@ EVALUATION_TOKENS = 4096  # a forward pass, so that memory does not grow with th
 
 @dataclass(frozen=True)
 class Evaluation:
-    """loss in nats per token;
-
-    bpb in bits per byte of text (None where the corpus is not text); tokens scored.
-    """
+    """loss in nats per token; bpb in bits per byte of text (None where the corpus is not text); tokens scored."""
 
     loss: float
     bpb: float | None

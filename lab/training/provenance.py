@@ -1,7 +1,4 @@
-"""Where a run came from:
-
-code, packages, hardware, data and command line, enough to ask "would it come out again?".
-"""
+"""Where a run came from: code, packages, hardware, data and command line, enough to ask "would it come out again?"."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ Precedence: preset < recipe < what is asked for explicitly.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lab.training.config import DataConfig, RunConfig, TrainingConfig
@@ -38,6 +39,7 @@ RECIPES: dict[str, Recipe] = {
             schedule="cosine",
             warmup_steps=100,
             min_lr_fraction=0.1,
+            precision="fp32",
         ),
     ),
     "textbook": Recipe(
@@ -117,6 +119,8 @@ def build_run_config(
         raise ConfigError([("recipe", f"Unknown recipe {recipe!r}{nearest(recipe, RECIPES)}")])
     if "d_vocab" in model_overrides:
         raise ConfigError([("d_vocab", "d_vocab follows the tokenizer; choose data.tokenizer instead of setting it.")])
+    if (path := Path(corpus).expanduser()).exists() and corpus not in _built_in_corpora():
+        corpus = str(path.resolve())  # so that the run can be taken up from another folder
     chosen = RECIPES[recipe]
     model = GPTConfig.preset(preset, **{**chosen.model_overrides, "seed": seed, **model_overrides})
     training = {
@@ -137,3 +141,9 @@ def build_run_config(
         preset=preset,
         recipe=recipe,
     )
+
+
+def _built_in_corpora() -> tuple[str, ...]:
+    from lab.corpora import corpus_names  # numpy comes with it
+
+    return corpus_names()

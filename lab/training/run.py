@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.runs import Run, RunLock, RunNotFoundError, require_resumable, write_json
@@ -76,7 +74,6 @@ def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None, 
 
 def resolve(config: RunConfig, data: TrainingData, here: World) -> RunConfig:
     """The configuration with nothing left open: vocabulary, device and precision. Raises ValueError."""
-    from lab.corpora import corpus_names
     from lab.training.precision import resolve_device, resolve_precision
 
     device = resolve_device(config.training.device)
@@ -88,11 +85,7 @@ def resolve(config: RunConfig, data: TrainingData, here: World) -> RunConfig:
         )
     if config.training.sample_every:
         prompt_ids(data, config.training, config.model.n_ctx)  # an unreadable prompt is told now, not at step 250
-    corpus = config.data.corpus
-    if corpus not in corpus_names() and (path := Path(corpus).expanduser()).exists():
-        corpus = str(path.resolve())  # so that a run can be taken up from another folder
     return config.replace(
-        data=dataclasses.replace(config.data, corpus=corpus),
         model=config.model.replace(d_vocab=data.tokenizer.vocab_size),
         training=config.training.replace(device=device.type, precision=precision),
     )

@@ -87,17 +87,16 @@ class Trainer:
 
     def train(self) -> str:
         """Train to the end, or until asked to stop or diverged; returns the state it ended in."""
-        self._restore()
+        resumed = self._restore()
         self._clock = time.perf_counter()
         self.model.train()
         self._status("running")
         with self._signals:
-            if self.progress.step == 0:
-                self._between_steps()
+            if not resumed:
+                self._between_steps()  # what is due at step 0
             while self.progress.step < self.training.steps:
-                if self._asked("pause") and not self._pause():
-                    return self._stop()
-                if self._asked("stop"):
+                pause, stop = self._requests()
+                if stop or (pause and not self._pause()):
                     return self._stop()
                 try:
                     self._step()
@@ -259,26 +258,28 @@ class Trainer:
 
     # --- requests and endings -------------------------------------------------------------------------------
 
-    def _asked(self, what: str) -> bool:
-        """Whether a pause or a stop is asked for, in the folder or by a signal;
-
-        all processes hear the same.
-        """
-        here = self.world.main and (self.run.requested(what) or (what == "stop" and self._signals.came))
-        return bool(self.world.total([float(here)], self.device)[0]) if self.world.size > 1 else bool(here)
+    def _requests(self) -> tuple[bool, bool]:
+        """Whether a pause, and a stop, is asked for, in the folder or by a signal; all processes hear the same."""
+        pause = self.world.main and self.run.requested("pause")
+        stop = self._signals.came or (self.world.main and self.run.requested("stop"))
+        pause, stop = (value > 0 for value in self.world.total([float(pause), float(stop)], self.device))
+        return pause, stop
 
     def _pause(self) -> bool:
         """Save and wait. False when a stop was asked for meanwhile."""
         self._checkpoint()
         self._status("paused")
         self._event("pause")
-        while self._asked("pause"):
-            if self._asked("stop"):
-                return False
+        while True:
+            pause, stop = self._requests()
+            if stop or not pause:
+                break
             time.sleep(PAUSE_POLL_SECONDS)
             self._clock = time.perf_counter()  # a pause is no time spent
             if self.world.main and self._clock - self._heartbeat > HEARTBEAT_SECONDS:
                 self._status("paused", durable=False)
+        if stop:
+            return False
         self._status("running")
         self._event("resume", process=os.getpid(), paused=True)
         return True
@@ -318,10 +319,9 @@ class Trainer:
 
     # --- resuming -------------------------------------------------------------------------------------------
 
-    def _restore(self) -> None:
-        """Take up the newest whole checkpoint and cut off what was written after it;
-
-        without one, begin at step 0.
+    def _restore(self) -> bool:
+        """Take up the newest whole checkpoint and cut off what was written after it; without one, begin at step 0.
+        Returns whether there was one.
         """
         if self.world.main:
             clean_up(self.run)
@@ -344,12 +344,14 @@ class Trainer:
             if damaged:
                 raise ValueError(f"no checkpoint of {self.run.path} can be read: {damaged[0]}")
         self.world.wait()  # nobody cuts anything off while another still reads
+        resumed = bool(resumable_steps(self.run))
         if not self.world.main:
-            return
-        step = self.progress.step if resumable_steps(self.run) else -1
+            return resumed
+        step = self.progress.step if resumed else -1
         for later in [s for s in self.run.checkpoints() if s > step]:
             remove_checkpoint(self.run, later)
         for name in ("metrics", "samples", "dynamics"):
             keep_lines(self.run.path / f"{name}.jsonl", lambda record: record.get("step", 0) <= step)
         again = any(event.get("event") == "start" for event in self.run.events())
         self._event("resume" if again else "start", process=os.getpid(), **({"damaged": damaged} if damaged else {}))
+        return resumed
