@@ -29,10 +29,7 @@ from lab.tokenizers import (
 )
 
 MIXED = "Seán 日本語 👩‍🚀 בנ"
-SAMPLE = (
-    "When Mary and John went to the store, John gave a drink to Mary.\nIt's cold; the store's door shut.\n\n"
-    * 20
-)
+SAMPLE = "When Mary and John went to the store, John gave a drink to Mary.\nIt's cold; the store's door shut.\n\n" * 20
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 
 
@@ -240,9 +237,7 @@ def test_empty_text_trains_no_char_tokenizer() -> None:
         CharTokenizer.train("")
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"kind": "nope"}', '{"kind": "char"}', '{"kind": "bpe", "merges": 1}']
-)
+@pytest.mark.parametrize("content", ["{", "[]", '{"kind": "nope"}', '{"kind": "char"}', '{"kind": "bpe", "merges": 1}'])
 def test_a_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
