@@ -297,9 +297,7 @@ def memory(
     values = symbols(config, batch, pos)
     stored, computed = PRECISIONS[precision]
     total = count_parameters(config).total
-    block_matrices = sum(
-        r.count for part, r in _rows(config) if part in ("attn", "mlp") and len(r.shape) == 2
-    )
+    block_matrices = sum(r.count for part, r in _rows(config) if part in ("attn", "mlp") and len(r.shape) == 2)
     moments = {"adamw": 2 * total, "muon": 2 * total - block_matrices, "sgd": 0, "none": 0}[optimizer]
     tokens = values["B"] * values["N"]
     return Memory(

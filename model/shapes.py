@@ -44,9 +44,9 @@ def symbols(config: GPTConfig, batch: int = 1, pos: int | None = None) -> dict[s
         "T": config.n_ctx,
         "d": config.d_model,
         "H": config.n_heads,
-        "G": config.n_key_value_heads or config.n_heads,
-        "h": config.d_head or config.d_model // config.n_heads,
-        "m": config.d_mlp or 4 * config.d_model,
+        "G": config.n_key_value_heads,
+        "h": config.d_head,
+        "m": config.d_mlp,
     }
 
 
@@ -140,9 +140,7 @@ def shape_flow(config: GPTConfig, batch: int = 1, pos: int | None = None) -> Sha
     flow.add("tokens", ["B", "N"], "token ids")
     flow.add("embed", stream, "look up W_E [V, d]: a row per token", "hook_embed")
     if config.positional_embedding_type in ("standard", "sinusoidal"):
-        how = (
-            "learned W_pos [T, d]" if config.positional_embedding_type == "standard" else "sines and cosines"
-        )
+        how = "learned W_pos [T, d]" if config.positional_embedding_type == "standard" else "sines and cosines"
         flow.add("pos_embed", stream, f"{how}: a row per position, alike in the batch", "hook_pos_embed")
         start = "embed + pos_embed"
     else:
@@ -154,9 +152,7 @@ def shape_flow(config: GPTConfig, batch: int = 1, pos: int | None = None) -> Sha
         flow.add("... blocks", stream, f"the same in each of the {config.n_layers} blocks", "")
     if config.norm_placement != "post":
         flow.add("ln_final", stream, "final norm", "")
-    flow.add(
-        "logits", ["B", "N", "V"], f"W_U [d, V]{', W_E transposed' if config.tie_word_embeddings else ''}"
-    )
+    flow.add("logits", ["B", "N", "V"], f"W_U [d, V]{', W_E transposed' if config.tie_word_embeddings else ''}")
     flow.add("loss", ["B", "N"], "-log softmax(logits)[next token]; the mean over all is the loss")
     n = flow.symbols
     legend = ", ".join(f"{symbol} {n[symbol]}" for symbol in "BNdHV")
@@ -180,9 +176,7 @@ def _attention(flow: _Flow, stream: list[str | Formula]) -> None:
     flow.add("k", ["B", "N", groups, w.h], f"split into {heads}", f"{attn}.hook_k")
     flow.add("v", ["B", "N", groups, w.h], f"split into {heads}", f"{attn}.hook_v")
     if config.positional_embedding_type == "rotary":
-        flow.add(
-            "rot_q", ["B", "N", "H", w.h], "turned by an angle that grows with position", f"{attn}.hook_rot_q"
-        )
+        flow.add("rot_q", ["B", "N", "H", w.h], "turned by an angle that grows with position", f"{attn}.hook_rot_q")
         flow.add(
             "rot_k",
             ["B", "N", groups, w.h],

@@ -48,6 +48,8 @@ def configs(draw: st.DrawFn) -> GPTConfig:
         tie_word_embeddings=draw(st.booleans()),
         qk_norm=draw(st.booleans()),
         use_bias=draw(st.booleans()),
+        attention_bias=draw(st.sampled_from([None, True, False, "qkv"])),
+        mlp_bias=draw(st.sampled_from([None, True, False])),
     )
     assume(not GPTConfig.problems(values))
     return GPTConfig(**values)

@@ -88,6 +88,7 @@ FURTHER = [
     dict(attention_window=1, positional_embedding_type="rotary"),
     dict(logit_soft_cap=5.0),
     dict(use_bias=False, act_fn="relu2"),
+    dict(use_bias=False, attention_bias="qkv"),
     dict(positional_embedding_type="rotary", rotary_scaling=RotaryScaling("linear", 2.0)),
     dict(positional_embedding_type="rotary", rotary_scaling=RotaryScaling("yarn", 2.0, original_n_ctx=5)),
     dict(n_layers=1, n_heads=1),
