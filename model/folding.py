@@ -59,7 +59,7 @@ def center(model: GPT) -> GPT:
     centred = _copy(model, config.replace(weights_centered=True, tie_word_embeddings=False))
     _less_mean(centred.embed.weight, -1)
     if config.positional_embedding_type == "standard":
-        _less_mean(centred.pos_embed.weight, -1)  # type: ignore[union-attr]
+        _less_mean(centred.W_pos, -1)
     elif config.positional_embedding_type == "sinusoidal":
         raise ValueError("positional_embedding_type 'sinusoidal': its vectors are computed and cannot be centred.")
     for block in _blocks(centred):

@@ -21,7 +21,6 @@ from model.lens import LensMethods
 from model.norms import NoNorm, make_norm
 from model.positions import LearnedPositions, Rotary, SinusoidalPositions
 from model.text import TextMethods
-from model.weights import WeightViews
 
 RETURN_TYPES = ("logits", "loss", "both", None)
 IGNORED = -100
@@ -74,7 +73,7 @@ class Unembed(nn.Module):
         return F.linear(x, self.weight)
 
 
-class GPT(TextMethods, WeightViews, LensMethods, InstrumentedModule):
+class GPT(TextMethods, LensMethods, InstrumentedModule):
     """A decoder-only transformer of any variant that ``GPTConfig`` names.
 
     Initial weights depend on ``config.seed`` alone and leave torch's global random state as it was.
@@ -97,9 +96,9 @@ class GPT(TextMethods, WeightViews, LensMethods, InstrumentedModule):
         if self.pos_embed is not None:
             self.hook_pos_embed = Point()
         self.rotary = Rotary(config) if config.positional_embedding_type == "rotary" else None
-        self.blocks = nn.ModuleList(BLOCK[config.norm_placement](config) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(BLOCK[config.norm_placement](config) for _ in range(config.n_layers))  # type: ignore[misc]
         # A Post-Norm block ends in a norm of its own; a further one would only repeat it.
-        self.ln_final = NoNorm() if config.norm_placement == "post" else make_norm(config)
+        self.ln_final = NoNorm() if config.norm_placement == "post" else make_norm(config)  # type: ignore[misc]
         self.unembed = Unembed(config, self.embed)
         self.setup()
         if initialized and not self.embed.weight.is_meta:
@@ -255,7 +254,7 @@ class GPT(TextMethods, WeightViews, LensMethods, InstrumentedModule):
 
     @classmethod
     def from_pretrained(cls, name: Any, dtype: Any = None, fold_norms: bool = False, center: bool = False) -> GPT:
-        """The model of a folder or of the hub, its numbers those of its source: ``model.pretrained.from_pretrained``."""
+        """A model from a folder or the hub, its numbers those of its source: ``model.pretrained.from_pretrained``."""
         from model.pretrained import from_pretrained
 
         return from_pretrained(name, dtype, fold_norms, center)

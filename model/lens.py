@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.config import GPTConfig
+from model.weights import WeightViews
 
 FLAGS = {
     "use_attn_result": ("attn.hook_result",),
@@ -77,27 +78,18 @@ class SoftCap:
         return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
 
 
-class LensMethods:
+class LensMethods(WeightViews):
     """Mixed into GPT."""
 
     config: GPTConfig
-    embed: Any
-    unembed: Any
-    pos_embed: Any
     tokenizer: Any
     hook_dict: Any
     device: Any
     dtype: Any
-    W_Q: Tensor
-    W_K: Tensor
-    W_V: Tensor
-    W_O: Tensor
-    W_E: Tensor
-    W_pos: Tensor
     _modules: dict[str, Any]
 
     @property
-    def blocks(self) -> nn.ModuleList:
+    def blocks(self) -> Any:
         """The transformer blocks. (A property, for a protocol check sees no module that torch keeps for it.)"""
         return self._modules["blocks"]
 

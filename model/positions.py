@@ -63,8 +63,9 @@ def rotary_frequencies(config: GPTConfig) -> tuple[Tensor, float]:
 def _llama3(frequencies: Tensor, scaling: RotaryScaling) -> Tensor:
     """Long wavelengths stretched, short ones kept, a straight blend between them: Llama 3.1's released code."""
     wavelengths = 2 * math.pi / frequencies
-    low, high, trained = scaling.low_freq_factor, scaling.high_freq_factor, scaling.original_n_ctx
-    keep = ((trained / wavelengths - low) / (high - low)).clamp(0, 1)
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    turns = scaling.original_n_ctx / wavelengths  # type: ignore[arg-type, operator]  # required by the config
+    keep = ((turns - low) / (high - low)).clamp(0, 1)
     blended = (1 - keep) * frequencies / scaling.factor + keep * frequencies
     return torch.where(keep <= 0, frequencies / scaling.factor, torch.where(keep >= 1, frequencies, blended))
 

@@ -1,12 +1,12 @@
 """Hugging Face's GPT-2 and Llama families, and nanoGPT's checkpoints, in and out, every tensor accounted for.
 
-    describe.py    what a name or folder holds, read from its config alone: shape, parameters, memory
-    sources.py     a name or folder -> the files of one model, from the disk or the hub
-    tensors.py     those files -> named tensors, read one at a time; their names' prefixes
-    accounting.py  each named tensor has one place in the model, each place one tensor
-    configs.py     config.json <-> GPTConfig           layouts.py   tensor names <-> parameters
-    loading.py     from_pretrained                     exporting.py save_pretrained
-    tokenizer.py   the folder's tokenizer              tokenizer_export.py  ours, for transformers
+describe.py    what a name or folder holds, read from its config alone: shape, parameters, memory
+sources.py     a name or folder -> the files of one model, from the disk or the hub
+tensors.py     those files -> named tensors, read one at a time; their names' prefixes
+accounting.py  each named tensor has one place in the model, each place one tensor
+configs.py     config.json <-> GPTConfig           layouts.py   tensor names <-> parameters
+loading.py     from_pretrained                     exporting.py save_pretrained
+tokenizer.py   the folder's tokenizer              tokenizer_export.py  ours, for transformers
 """
 
 from importlib import import_module

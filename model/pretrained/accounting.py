@@ -78,7 +78,9 @@ def _require_causal_mask(name: str, tensor: Stored) -> None:
     if square:
         mask = mask.reshape(mask.shape[-2:]).bool()
     if not square or not torch.equal(mask, torch.ones_like(mask).tril()):
-        raise PretrainedError(f"{name} {list(tensor.shape)} is not the causal mask of GPT-2: it would change the model.")
+        raise PretrainedError(
+            f"{name} {list(tensor.shape)} is not the causal mask of GPT-2: it would change the model."
+        )
 
 
 def _require_frequencies(name: str, tensor: Stored, config: GPTConfig) -> None:

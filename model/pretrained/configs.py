@@ -79,8 +79,8 @@ def _recorded(values: Values, config: GPTConfig, origin: str) -> GPTConfig:
     for name, value in again.to_dict().items():
         if getattr(config, name) != getattr(again, name):
             raise PretrainedError(
-                f"{origin} was edited: its fields say {name} {getattr(config, name)!r}, its {RECORD!r} entry {value!r}. "
-                f"Make them agree, or take the {RECORD!r} entry out."
+                f"{origin} was edited: its fields say {name} {getattr(config, name)!r}, its {RECORD!r} entry "
+                f"{value!r}. Make them agree, or take the {RECORD!r} entry out."
             )
     return recorded
 

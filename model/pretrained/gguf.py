@@ -26,7 +26,9 @@ def read_gguf(source: Source) -> tuple[Mapping[str, Any], dict[str, Stored], Cal
             str(path.parent), gguf_file=path.name, dtype=torch.float32, local_files_only=True
         )
     except (ValueError, OSError, KeyError, IndexError, RuntimeError, AttributeError) as error:
-        raise PretrainedError(f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}") from None
+        raise PretrainedError(
+            f"{path} cannot be read: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from None
     values = {**theirs.config.to_dict(), "quantization_config": None}
     state = dict(theirs.state_dict())
     if values.get("tie_word_embeddings"):

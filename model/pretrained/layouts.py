@@ -113,9 +113,7 @@ def llama_slots(config: GPTConfig) -> Iterator[tuple[str, Slot]]:
                 yield name, replace(slot, rows=rows)
             start = rows[1]
         width = config.n_heads * config.d_head
-        yield from _linear(
-            config, f"{theirs}.self_attn.o_proj", f"{ours}.attn.w_o", d, width, config.attn_out_has_bias
-        )
+        yield from _linear(config, f"{theirs}.self_attn.o_proj", f"{ours}.attn.w_o", d, width, config.attn_out_has_bias)
         if config.qk_norm:
             for part in "qk":
                 yield f"{theirs}.self_attn.{part}_norm.weight", Slot(f"{ours}.attn.{part}_norm.w", (config.d_head,))

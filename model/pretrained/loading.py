@@ -116,7 +116,7 @@ def _fill(config: GPTConfig, placed: list[Placed], dtype: torch.dtype, on_progre
     unfilled = set(parameters)
     for number, item in enumerate(placed, 1):
         slot = item.slot
-        target = parameters[slot.parameter]
+        target: torch.Tensor = parameters[slot.parameter]
         unfilled.discard(slot.parameter)
         tensor = item.tensor.read()
         if slot.rows is not None:

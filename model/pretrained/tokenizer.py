@@ -116,7 +116,7 @@ class PretrainedTokenizer(_Tokenizer):
         self.bos_id, self.eos_id = bos_id, eos_id
 
     @cached_property
-    def vocab_size(self) -> int:  # type: ignore[override]
+    def vocab_size(self) -> int:
         return max(self.engine.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     @cached_property

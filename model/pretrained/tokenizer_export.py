@@ -44,7 +44,9 @@ def engine_of(data: Mapping[str, Any]) -> Engine:
         return _byte_level(vocabulary, [tuple(pair) for pair in data["merges"]], special=data.get("end_of_text"))
     if kind in ("char", "symbol", "word"):
         return _listed(str(kind), data["vocabulary"])
-    raise PretrainedError(f"a tokenizer of kind {kind!r} has no counterpart in transformers; set model.tokenizer = None.")
+    raise PretrainedError(
+        f"a tokenizer of kind {kind!r} has no counterpart in transformers; set model.tokenizer = None."
+    )
 
 
 def gpt2_engine(folder: Path) -> Engine:
