@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
     from lab.analysis.effects import InterventionEffect, intervention_effect
+    from lab.analysis.estimates import attribution_patching
     from lab.analysis.heads import HeadScores, head_scores
     from lab.analysis.inspection import inspect_prompt
     from lab.analysis.interventions import Ablate, Intervention, KnockOut, Patch, Scale, Steer, apply
     from lab.analysis.lens import LogitLens, logit_lens
+    from lab.analysis.metrics import Logit, LogitDifference, LogProbability
     from lab.analysis.norms import ResidualNorms, residual_norms
+    from lab.analysis.patching import PatchingGrid, activation_patching
     from lab.analysis.predictions import TokenPredictions, token_predictions
 
 _HOME = {
@@ -25,16 +28,22 @@ _HOME = {
     "Intervention": "interventions",
     "InterventionEffect": "effects",
     "KnockOut": "interventions",
+    "LogProbability": "metrics",
+    "Logit": "metrics",
     "LogitContributions": "contributions",
+    "LogitDifference": "metrics",
     "LogitLens": "lens",
     "Patch": "interventions",
+    "PatchingGrid": "patching",
     "ResidualDecomposition": "decomposition",
     "ResidualNorms": "norms",
     "Scale": "interventions",
     "Steer": "interventions",
     "TokenPredictions": "predictions",
+    "activation_patching": "patching",
     "apply": "interventions",
     "attention_patterns": "attention",
+    "attribution_patching": "estimates",
     "head_scores": "heads",
     "inspect_prompt": "inspection",
     "intervention_effect": "effects",
@@ -52,16 +61,22 @@ __all__ = [
     "Intervention",
     "InterventionEffect",
     "KnockOut",
+    "LogProbability",
+    "Logit",
     "LogitContributions",
+    "LogitDifference",
     "LogitLens",
     "Patch",
+    "PatchingGrid",
     "ResidualDecomposition",
     "ResidualNorms",
     "Scale",
     "Steer",
     "TokenPredictions",
+    "activation_patching",
     "apply",
     "attention_patterns",
+    "attribution_patching",
     "head_scores",
     "inspect_prompt",
     "intervention_effect",

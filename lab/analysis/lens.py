@@ -124,12 +124,15 @@ def logit_lens(model: GPT, tokens: Prompt, top_k: int = 5, *, include_mid: bool 
     )
 
 
-def read_stream(model: GPT, stream: Tensor) -> Tensor:
-    """Logits [..., vocab] of a stream [..., d_model] as the end of the model would read it; fires no hook."""
+def read_stream(model: GPT, stream: Tensor, tokens: list[int] | None = None) -> Tensor:
+    """Logits [..., vocab] of a stream [..., d_model] as the end of the model would read it; fires no hook.
+
+    tokens: only the logits of these, [..., token].
+    """
     norm: Any = model.ln_final
     if model.config.norm_placement != "post":
         stream = norm.unwatched(stream)
-    logits = stream @ model.W_U
+    logits = stream @ (model.W_U if tokens is None else model.W_U[:, tokens])
     cap = model.config.logit_soft_cap
     return logits if cap is None else cap * torch.tanh(logits / cap)
 
