@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lab.analysis.attention import AttentionPatterns, attention_patterns
+    from lab.analysis.circuits import Faithfulness, circuit_faithfulness
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
+    from lab.analysis.direct_paths import PathPatching, path_patching
     from lab.analysis.effects import InterventionEffect, intervention_effect
     from lab.analysis.estimates import attribution_patching
     from lab.analysis.heads import HeadScores, head_scores
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from lab.analysis.metrics import Logit, LogitDifference, LogProbability
     from lab.analysis.norms import ResidualNorms, residual_norms
     from lab.analysis.patching import PatchingGrid, activation_patching
+    from lab.analysis.planted import planted_induction
     from lab.analysis.predictions import TokenPredictions, token_predictions
 
 _HOME = {
     "Ablate": "interventions",
     "AttentionPatterns": "attention",
+    "Faithfulness": "circuits",
     "HeadScores": "heads",
     "Intervention": "interventions",
     "InterventionEffect": "effects",
@@ -35,6 +39,7 @@ _HOME = {
     "LogitLens": "lens",
     "Patch": "interventions",
     "PatchingGrid": "patching",
+    "PathPatching": "direct_paths",
     "ResidualDecomposition": "decomposition",
     "ResidualNorms": "norms",
     "Scale": "interventions",
@@ -44,11 +49,14 @@ _HOME = {
     "apply": "interventions",
     "attention_patterns": "attention",
     "attribution_patching": "estimates",
+    "circuit_faithfulness": "circuits",
     "head_scores": "heads",
     "inspect_prompt": "inspection",
     "intervention_effect": "effects",
     "logit_contributions": "contributions",
     "logit_lens": "lens",
+    "path_patching": "direct_paths",
+    "planted_induction": "planted",
     "residual_decomposition": "decomposition",
     "residual_norms": "norms",
     "token_predictions": "predictions",
@@ -57,6 +65,7 @@ _HOME = {
 __all__ = [
     "Ablate",
     "AttentionPatterns",
+    "Faithfulness",
     "HeadScores",
     "Intervention",
     "InterventionEffect",
@@ -68,6 +77,7 @@ __all__ = [
     "LogitLens",
     "Patch",
     "PatchingGrid",
+    "PathPatching",
     "ResidualDecomposition",
     "ResidualNorms",
     "Scale",
@@ -77,11 +87,14 @@ __all__ = [
     "apply",
     "attention_patterns",
     "attribution_patching",
+    "circuit_faithfulness",
     "head_scores",
     "inspect_prompt",
     "intervention_effect",
     "logit_contributions",
     "logit_lens",
+    "path_patching",
+    "planted_induction",
     "residual_decomposition",
     "residual_norms",
     "token_predictions",
