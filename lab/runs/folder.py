@@ -134,8 +134,11 @@ class Run:
     def tokenizer(self) -> "Tokenizer":
         """The run's own tokenizer. Raises FileNotFoundError until the trainer has written it."""
         from lab.tokenizers import load_tokenizer
+        from model.pretrained import tokenizer as pretrained
 
-        return load_tokenizer(self.path / "tokenizer.json")
+        path = self.path / "tokenizer.json"
+        data = read_json(path)
+        return pretrained.load(data) if data.get("kind") in pretrained.KINDS else load_tokenizer(path)
 
     # --- how it goes ----------------------------------------------------------------------------------------
 

@@ -22,11 +22,17 @@ EVALUATION_TOKENS = 4096  # a forward pass, so that memory does not grow with th
 
 @dataclass(frozen=True)
 class Evaluation:
-    """loss in nats per token; bpb in bits per byte of text (None where the corpus is not text); tokens scored."""
+    """loss in nats per token, over `tokens` tokens; bpb in bits per byte of text (None where the corpus is not text).
+
+    Of a task, whose tokens are partly drawn at random: task_loss (nats) and accuracy (of the likeliest token) over the
+    tokens that follow from those before them. None for text.
+    """
 
     loss: float
     bpb: float | None
     tokens: int
+    task_loss: float | None = None
+    accuracy: float | None = None
 
 
 @contextmanager
@@ -44,28 +50,35 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def split_loss(model: GPT, ids: np.ndarray) -> tuple[float, int]:
-    """(mean loss in nats per token, tokens scored) over all of `ids` [token], in the weights' own precision.
+def token_losses(model: GPT, ids: np.ndarray, *, hits: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """(loss in nats, whether the likeliest token was the right one) of every token but the first: two [token - 1].
 
-    Draws no random numbers. Sums in fp64, so the result does not depend on how windows are grouped.
+    In the weights' own precision; draws no random numbers. Without `hits` the second array is empty.
     """
     import torch
 
     n_ctx = model.config.n_ctx
-    total, count = 0.0, 0
+    losses, right = [], []
     with evaluating(model):
         for windows in evaluation_windows(ids, n_ctx, max(1, EVALUATION_TOKENS // n_ctx)):
             tokens = torch.from_numpy(windows).to(model.device)
-            loss = model(tokens[:, :-1], return_type="loss", targets=tokens[:, 1:], loss_per_token=True)
-            total += loss.double().sum().item()
-            count += loss.numel()
-    return total / count, count
+            inputs, targets = tokens[:, :-1], tokens[:, 1:]
+            if hits:
+                logits, loss = model(inputs, return_type="both", targets=targets, loss_per_token=True)
+                right.append((logits.argmax(-1) == targets).flatten().cpu().numpy())
+            else:
+                loss = model(inputs, return_type="loss", targets=targets, loss_per_token=True)
+            losses.append(loss.double().flatten().cpu().numpy())
+    return np.concatenate(losses), np.concatenate(right) if hits else np.zeros(0, bool)
 
 
 def evaluate(model: GPT, data: TrainingData) -> Evaluation:
-    """The validation loss of `model`, in nats per token and, for text, in bits per byte."""
-    loss, tokens = split_loss(model, data.validation)
-    bpb = None
-    if data.validation_bytes:
-        bpb = loss * tokens / (math.log(2) * data.validation_bytes)
-    return Evaluation(loss, bpb, tokens)
+    """The validation loss of `model`, over the whole split, whatever else there is to say about this corpus."""
+    mask = data.corpus.loss_mask("validation")
+    losses, right = token_losses(model, data.validation, hits=mask is not None)
+    total, count = float(losses.sum()), len(losses)
+    bpb = total / (math.log(2) * data.validation_bytes) if data.validation_bytes else None
+    if mask is None or not mask[1:].any():
+        return Evaluation(total / count, bpb, count)
+    follows = mask[1:]
+    return Evaluation(total / count, bpb, count, float(losses[follows].mean()), float(right[follows].mean()))

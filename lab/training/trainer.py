@@ -52,6 +52,13 @@ class Diverged(Exception):
     """Training cannot go on: the loss or the gradient is not finite, or has exploded for good."""
 
 
+def _task_scores(evaluation: Evaluation | None) -> dict[str, float]:
+    """What is measured of a task only: val_task_loss and val_accuracy, over the tokens that can be known."""
+    if evaluation is None or evaluation.task_loss is None or evaluation.accuracy is None:
+        return {}
+    return {"val_task_loss": evaluation.task_loss, "val_accuracy": evaluation.accuracy}
+
+
 class Trainer:
     """Trains the model of one run folder, from its newest checkpoint or from step 0.
 
@@ -214,6 +221,7 @@ class Trainer:
             "train_loss": sum(progress.losses) / count if count else None,
             "val_loss": evaluation.loss if evaluation else None,
             "val_bpb": evaluation.bpb if evaluation else None,
+            **_task_scores(evaluation),
             "lr": multiplier * training.lr,
             **({"muon_lr": multiplier * training.muon_lr} if training.optimizer == "muon" else {}),
             "grad_norm": progress.grad_norm,

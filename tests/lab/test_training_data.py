@@ -12,7 +12,7 @@ import torch
 from lab.corpora import open_corpus, text_corpus
 from lab.training import TrainingConfig, build_run_config, prepare_data, train
 from lab.training.data import Batches, DataError, evaluation_windows, require_window
-from lab.training.evaluation import evaluate, evaluating, split_loss
+from lab.training.evaluation import evaluate, evaluating, token_losses
 from model import GPT, GPTConfig
 
 TINY = dict(n_ctx=8, d_model=16, n_layers=2, n_heads=2)
@@ -148,10 +148,10 @@ def test_the_loss_is_that_of_each_window_and_does_not_depend_on_grouping(monkeyp
         window = torch.from_numpy(ids[start : start + 9].astype(np.int64))[None]
         logprobs = model(window[:, :-1]).log_softmax(-1)
         total -= logprobs.gather(-1, window[:, 1:, None]).sum().item()
-    loss, count = split_loss(model, ids)
-    assert count == 44 and loss == pytest.approx(total / 44, rel=1e-6)
+    losses, _ = token_losses(model, ids)
+    assert len(losses) == 44 and losses.sum() == pytest.approx(total, rel=1e-6)
     monkeypatch.setattr("lab.training.evaluation.EVALUATION_TOKENS", 8)
-    assert split_loss(model, ids)[0] == pytest.approx(loss, rel=1e-6)
+    np.testing.assert_allclose(token_losses(model, ids)[0], losses, rtol=1e-5)
 
 
 def test_evaluation_leaves_no_trace() -> None:
@@ -161,11 +161,29 @@ def test_evaluation_leaves_no_trace() -> None:
     ids = np.random.default_rng(0).integers(0, 20, 45).astype(np.uint16)
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    first, second = split_loss(model, ids), split_loss(model, ids)
-    assert first == second, "dropout is off"
+    first, second = token_losses(model, ids)[0], token_losses(model, ids)[0]
+    assert (first == second).all(), "dropout is off"
     assert torch.equal(torch.get_rng_state(), before)
     assert [module.training for module in model.modules()] == modes
     with pytest.raises(RuntimeError, match="stop"), evaluating(model):
         raise RuntimeError("stop")
     assert [module.training for module in model.modules()] == modes and torch.is_grad_enabled()
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_task_is_scored_on_the_tokens_that_can_be_known() -> None:
+    corpus = open_corpus("induction", size=4000)
+    data = prepare_data(config("induction"), corpus=corpus)
+    model = GPT(config().model.replace(d_vocab=data.tokenizer.vocab_size))
+    mask = corpus.loss_mask("validation")
+    assert mask is not None
+    scores = evaluate(model, data)
+    losses, right = token_losses(model, data.validation, hits=True)
+    assert scores.loss == pytest.approx(losses.mean()) and scores.bpb is None
+    assert scores.task_loss == pytest.approx(losses[mask[1:]].mean())
+    assert scores.accuracy == pytest.approx(right[mask[1:]].mean())
+    with torch.no_grad():
+        model.embed.weight.zero_()  # tied: every token is equally likely, and the first of them wins the tie
+    blank = evaluate(model, data)
+    assert blank.task_loss == pytest.approx(math.log(data.tokenizer.vocab_size), rel=1e-5)
+    assert blank.accuracy == pytest.approx((data.validation[1:][mask[1:]] == 0).mean())
