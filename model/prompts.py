@@ -50,7 +50,7 @@ class Prompts:
         longest, n_ctx = max(map(len, self.rows)), model.config.n_ctx
         if longest > n_ctx:
             warnings.warn(
-                f"The prompt has {longest} tokens; the model sees the last {n_ctx} of them (n_ctx).", stacklevel=5
+                f"The prompt has {longest} tokens; the model sees the last {n_ctx} of them (n_ctx).", stacklevel=4
             )
 
     def _read(self, input: Any, attention_mask: Tensor | None) -> list[list[int]]:
