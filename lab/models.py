@@ -1,4 +1,4 @@
-"""Open a trained model: the newest checkpoint of a run, one of its steps, or a folder with a config and weights."""
+"""Open a model: a run's newest checkpoint or one of its steps, a folder, or a pretrained one (transformers, hub)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from model import GPT
 
 WEIGHTS = "model.safetensors"
+HUB_MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
+"""Names of the hub without an owner; any other is written owner/name."""
 
 
 class ModelFileError(ValueError):
@@ -27,15 +29,22 @@ def open_model(
 ) -> GPT:
     """The GPT at `spec`, in evaluation mode, with its tokenizer.
 
-    spec:   "runs/a" or a run id (newest checkpoint), "runs/a@500", "runs/a@best", a checkpoint folder, or a
-    folder
-            with config.json, model.safetensors and tokenizer.json.
+    spec:   "runs/a" or a run id (newest checkpoint), "runs/a@500", "runs/a@best", a checkpoint folder, or a folder
+            with config.json, model.safetensors and tokenizer.json; or what `GPT.from_pretrained` takes: a folder of
+            transformers' GPT-2 or Llama kind, a nanoGPT ckpt.pt, a .gguf file, "gpt2", "owner/name" on the hub.
+    dtype:  None: as a run keeps it; float32 for a pretrained model.
     finite: refuse weights that hold NaN or infinity; nothing sensible can be sampled from those.
-    Raises FileNotFoundError naming what there is instead, ModelFileError (a ValueError) for files that do
-    not fit.
+    Raises FileNotFoundError naming what there is instead, ModelFileError or PretrainedError (ValueErrors) for files
+    that do not fit.
     """
+    if is_pretrained(spec):
+        from model.pretrained import from_pretrained
+
+        model = from_pretrained(spec, dtype)
+        if finite:
+            require_finite(model, Path(spec))
+        return model.to(device=device)
     folder, config, tokenizer_path = _locate(spec)
-    from lab.tokenizers import load_tokenizer
     from model import GPT, GPTConfig
 
     model = GPT(GPTConfig.from_dict(config), initialized=False)
@@ -43,7 +52,7 @@ def open_model(
     if finite:
         require_finite(model, folder)
     if tokenizer_path.is_file():
-        model.tokenizer = load_tokenizer(tokenizer_path)
+        model.tokenizer = read_tokenizer(tokenizer_path)
         expected = metadata.get("tokenizer_sha256")
         if expected and model.tokenizer.sha256 != expected:
             raise ModelFileError(
@@ -57,6 +66,80 @@ def open_model(
             )
     model.to(device=device, dtype=dtype)
     return model.eval()
+
+
+def is_pretrained(spec: str | os.PathLike[str]) -> bool:
+    """Whether `spec` names a model that was not trained here: files of other makers, or a model on the hub."""
+    from model.pretrained.sources import is_hub_name
+
+    text = os.fspath(spec)
+    path = Path(text).expanduser()
+    if path.is_file():
+        return path.suffix in (".gguf", ".pt", ".pth", ".ckpt")
+    if path.is_dir():
+        config = path / "config.json"
+        if config.is_file():
+            return _is_of_transformers(config)
+        return (path / "ckpt.pt").is_file() or any(path.glob("*.gguf"))
+    if not is_hub_name(text) or "@" in text:
+        return False
+    try:
+        find_run(text)
+    except RunNotFoundError:
+        return "/" in text or text in HUB_MODELS
+    return False
+
+
+def _is_of_transformers(path: Path) -> bool:
+    try:
+        config = read_json(path)
+    except ValueError:
+        return False
+    return isinstance(config, dict) and ("model_type" in config or "architectures" in config)
+
+
+def describe_model(spec: str | os.PathLike[str]) -> Any:
+    """What opening a pretrained model takes: `model.pretrained.Description`, from its config alone.
+
+    Raises PretrainedError where that cannot be known before the weights are opened.
+    """
+    from model.pretrained import describe_pretrained
+
+    return describe_pretrained(spec)
+
+
+def read_tokenizer(path: Path) -> Any:
+    """The tokenizer that a run or a folder keeps, trained here or come along with a pretrained model."""
+    from lab.tokenizers import load_tokenizer
+    from model.pretrained.tokenizer import KINDS, load
+
+    try:
+        data = read_json(path)
+    except ValueError:
+        data = None
+    return load(data) if isinstance(data, dict) and data.get("kind") in KINDS else load_tokenizer(path)
+
+
+def save_as_run(model: GPT, path: str | os.PathLike[str], *, corpus: str = "elsewhere", step: int = 0) -> Run:
+    """Keep a model that was trained elsewhere as a run, which every command and page here opens.
+
+    corpus: what to note as its data; step: the step its weights are from. Raises RunExistsError where a run is.
+    """
+    folder = Path(path)
+    run = Run(folder)
+    training = {"steps": max(step, 1), "warmup_steps": 0}
+    data = {"corpus": corpus}
+    run.create({"schema_version": 1, "model": model.config.to_dict(), "data": data, "training": training})
+    metadata = {}
+    if model.tokenizer is not None:
+        model.tokenizer.save(folder / "tokenizer.json")
+        metadata["tokenizer_sha256"] = model.tokenizer.sha256
+    checkpoint = folder / "checkpoints" / f"step_{step:06d}"
+    checkpoint.mkdir(parents=True)
+    save_weights(model, checkpoint / WEIGHTS, metadata)
+    run.event("imported", corpus=corpus)
+    run.write_status("done", step, max(step, 1))
+    return run
 
 
 def _locate(spec: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], Path]:
@@ -87,11 +170,6 @@ def _model_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunNotFoundError(f"there is no config.json in {folder}, so the shape of the model is unknown")
     config = read_json(path)
-    if "model_type" in config or "architectures" in config:
-        raise ModelFileError(
-            f"{folder} is a Hugging Face model ({config.get('model_type', 'unknown type')}); "
-            "this version opens models that were trained here"
-        )
     return config["model"] if isinstance(config.get("model"), dict) else config
 
 

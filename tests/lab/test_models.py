@@ -14,6 +14,7 @@ from lab import Run, open_model
 from lab.models import ModelFileError, load_weights, save_weights
 from lab.training import build_run_config, train
 from model import GPT, GPTConfig
+from model.pretrained import PretrainedError
 
 TINY: dict[str, Any] = dict(n_ctx=8, d_model=16, n_layers=1, n_heads=2)
 
@@ -80,7 +81,7 @@ def test_what_is_not_there_is_said_with_what_is(run: Run, spec: str, words: str)
 def test_a_hugging_face_folder_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ModelFileError, match=r"is a Hugging Face model .gpt2."):
+    with pytest.raises(PretrainedError, match="lacks the field 'vocab_size', which gpt2 needs"):
         open_model(tmp_path)
 
 
