@@ -112,10 +112,7 @@ def format_table(header: Sequence[str], lines: Iterable[Sequence[object]], right
     to_right = set(right)
 
     def draw(row: list[str]) -> str:
-        parts = [
-            c.rjust(w) if i in to_right else c.ljust(w)
-            for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
+        parts = [c.rjust(w) if i in to_right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         return "  ".join(parts).rstrip()
 
     return "\n".join([draw(cells[0]), "  ".join("-" * w for w in widths), *map(draw, cells[1:])])
