@@ -231,7 +231,8 @@ def test_nanogpt_checkpoints(tmp_path: Path, bias: bool, prefix: str) -> None:
     x = w["wte.weight"][tokens_] + w["wpe.weight"]
     for i in range(2):
         q, k, v = (
-            t.view(2, 12, 2, 4).transpose(1, 2) for t in linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(8, 2)
+            t.view(2, 12, 2, 4).transpose(1, 2)
+            for t in linear(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(8, 2)
         )
         scores = (q @ k.transpose(-2, -1) / 2).masked_fill(torch.ones(12, 12).tril() == 0, -torch.inf)
         z = (scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 12, 8)
