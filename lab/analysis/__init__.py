@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lab.analysis.patching import PatchingGrid, activation_patching
     from lab.analysis.planted import planted_induction
     from lab.analysis.predictions import TokenPredictions, token_predictions
+    from lab.analysis.probe_labels import LabelledTokens, conllu_labels, corpus_labels, function_labels, read_labels
+    from lab.analysis.probes import Probes, fit_probes
 
 _HOME = {
     "Ablate": "interventions",
@@ -32,6 +34,7 @@ _HOME = {
     "Intervention": "interventions",
     "InterventionEffect": "effects",
     "KnockOut": "interventions",
+    "LabelledTokens": "probe_labels",
     "LogProbability": "metrics",
     "Logit": "metrics",
     "LogitContributions": "contributions",
@@ -40,6 +43,7 @@ _HOME = {
     "Patch": "interventions",
     "PatchingGrid": "patching",
     "PathPatching": "direct_paths",
+    "Probes": "probes",
     "ResidualDecomposition": "decomposition",
     "ResidualNorms": "norms",
     "Scale": "interventions",
@@ -50,6 +54,10 @@ _HOME = {
     "attention_patterns": "attention",
     "attribution_patching": "estimates",
     "circuit_faithfulness": "circuits",
+    "conllu_labels": "probe_labels",
+    "corpus_labels": "probe_labels",
+    "fit_probes": "probes",
+    "function_labels": "probe_labels",
     "head_scores": "heads",
     "inspect_prompt": "inspection",
     "intervention_effect": "effects",
@@ -57,6 +65,7 @@ _HOME = {
     "logit_lens": "lens",
     "path_patching": "direct_paths",
     "planted_induction": "planted",
+    "read_labels": "probe_labels",
     "residual_decomposition": "decomposition",
     "residual_norms": "norms",
     "token_predictions": "predictions",
@@ -70,6 +79,7 @@ __all__ = [
     "Intervention",
     "InterventionEffect",
     "KnockOut",
+    "LabelledTokens",
     "LogProbability",
     "Logit",
     "LogitContributions",
@@ -78,6 +88,7 @@ __all__ = [
     "Patch",
     "PatchingGrid",
     "PathPatching",
+    "Probes",
     "ResidualDecomposition",
     "ResidualNorms",
     "Scale",
@@ -88,6 +99,10 @@ __all__ = [
     "attention_patterns",
     "attribution_patching",
     "circuit_faithfulness",
+    "conllu_labels",
+    "corpus_labels",
+    "fit_probes",
+    "function_labels",
     "head_scores",
     "inspect_prompt",
     "intervention_effect",
@@ -95,6 +110,7 @@ __all__ = [
     "logit_lens",
     "path_patching",
     "planted_induction",
+    "read_labels",
     "residual_decomposition",
     "residual_norms",
     "token_predictions",

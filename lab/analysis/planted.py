@@ -62,7 +62,7 @@ def planted_induction(d_vocab: int = 12, n_ctx: int = 24, *, sharpness: float = 
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if name.rsplit(".", 1)[-1] == "w" else 0.0)
         model.embed.weight[:, token] = tokens
-        model.pos_embed.weight[:, position] = places  # type: ignore[union-attr]
+        model.W_pos[:, position] = places  # a view of the weight, as below
         model.unembed.weight[:, answer] = 10 * tokens
         for layer, size in enumerate((first, second)):
             attention = model.blocks[layer].attn

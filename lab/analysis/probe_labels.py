@@ -1,0 +1,214 @@
+"""What a probe is asked to read: texts with a label on their tokens, from gold corpora, treebanks or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lab.corpora import GoldLabels, LabelLayer, open_corpus
+from lab.tokenizers import Tokenizer, UnknownCharacters
+
+SOURCES = ("stories", "python", "conllu")
+CONLLU_FIELDS = {"upos": 3, "xpos": 4, "deprel": 7}
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTokens:
+    """Documents of token ids, each token with a class or none.
+
+    name        what is asked, e.g. "stories:pos"
+    classes     the possible answers
+    documents   ids [token] of each document; codes [token] index into classes, -1 where there is no label
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    documents: tuple[np.ndarray, ...]
+    codes: tuple[np.ndarray, ...]
+
+    def __len__(self) -> int:
+        """Labelled tokens in all."""
+        return sum(int((codes >= 0).sum()) for codes in self.codes)
+
+
+def read_labels(spec: str, tokenizer: Tokenizer, *, size: int | None = None, seed: int = 0) -> LabelledTokens:
+    """Labels by name: "stories:pos" (or role, entity, sex, referent, quoted), "python:token", "conllu:FILE", whose
+    universal parts of speech are read, or "conllu:FILE:xpos", "conllu:FILE:deprel".
+
+    The corpora's validation texts are read, which a model trained on them here has not seen. size: characters of
+    the corpus; seed: of the generated stories. ValueError for a source, a layer or a file that is not there.
+    """
+    source, _, what = spec.partition(":")
+    if source not in SOURCES or not what:
+        raise ValueError(
+            f"Labels {spec!r} are not known: give stories:pos, python:token, or conllu:FILE (a treebank file)."
+        )
+    if source == "conllu":
+        path, _, field = what.rpartition(":")
+        named = path and field in CONLLU_FIELDS
+        return conllu_labels(path if named else what, tokenizer, field=field if named else "upos")
+    return corpus_labels(open_corpus(source, seed=seed, size=size), tokenizer, what)
+
+
+def corpus_labels(corpus: Any, tokenizer: Tokenizer, layer: str, *, split: str = "validation") -> LabelledTokens:
+    """One layer of a corpus' gold labels (``corpus.info.label_layers``) on the tokens of a split."""
+    try:
+        ids, labels = corpus.labels_on_tokens(tokenizer, split)
+    except UnknownCharacters as problem:
+        raise ValueError(f"The tokenizer cannot read corpus {corpus.name!r}: {problem}") from problem
+    chosen = labels.layer(layer)
+    cuts = np.flatnonzero(np.diff(labels.document)) + 1
+    return LabelledTokens(
+        f"{corpus.name}:{layer}", chosen.values, tuple(np.split(ids, cuts)), tuple(np.split(chosen.codes, cuts))
+    )
+
+
+def function_labels(
+    documents: Iterable[str | Sequence[int]],
+    label: Callable[[list[int], int], str | None],
+    *,
+    tokenizer: Tokenizer | None = None,
+    name: str = "function",
+) -> LabelledTokens:
+    """Labels that a function gives: ``label(ids, position)`` names the class of one token, or None.
+
+    documents: texts (with a tokenizer) or lists of ids. Classes are the names it gives, in order.
+    """
+    found: list[np.ndarray] = []
+    names: list[list[str | None]] = []
+    for document in documents:
+        if isinstance(document, str):
+            if tokenizer is None:
+                raise ValueError("Text needs a tokenizer: give tokenizer=, or documents of token ids.")
+            ids = list(tokenizer.encode(document))
+        else:
+            ids = [int(index) for index in document]
+        found.append(np.array(ids, dtype=np.int64))
+        names.append([label(ids, position) for position in range(len(ids))])
+    classes = tuple(sorted({str(one) for row in names for one in row if one is not None}))
+    code = {one: index for index, one in enumerate(classes)}
+    codes = [np.array([-1 if one is None else code[str(one)] for one in row], dtype=np.int64) for row in names]
+    return LabelledTokens(name, classes, tuple(found), tuple(codes))
+
+
+def conllu_labels(path: str | Path, tokenizer: Tokenizer, *, field: str = "upos") -> LabelledTokens:
+    """Words of a CoNLL-U treebank (universaldependencies.org/format.html), labelled by "upos", "xpos" or "deprel".
+
+    Documents are those the file marks with "# newdoc", sentences where it marks none. A token takes the label of the
+    word that holds its last letter; a contraction ("don't", written as one token of two words) that of its first word.
+    """
+    if field not in CONLLU_FIELDS:
+        raise ValueError(f"field is {field!r}; known are {', '.join(CONLLU_FIELDS)}.")
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise ValueError(f"There is no treebank file {path}.")
+    documents = _read_conllu(path, CONLLU_FIELDS[field])
+    classes = tuple(sorted({word.label for document in documents for word in document.words if word.label}))
+    code = {label: index for index, label in enumerate(classes)}
+    ids, codes = [], []
+    for document in documents:
+        gold = document.gold(code, classes, field)
+        try:
+            tokens, starts, ends = tokenizer.spans(document.text)
+        except UnknownCharacters as problem:
+            raise ValueError(
+                f"The model's tokenizer cannot read {path.name}: {problem} Use a model with a byte-level tokenizer."
+            ) from problem
+        ids.append(np.asarray(tokens, dtype=np.int64))
+        codes.append(gold.on_tokens(document.text, starts, ends).layer(field).codes.astype(np.int64))
+    return LabelledTokens(f"{path.stem}:{field}", classes, tuple(ids), tuple(codes))
+
+
+@dataclass(frozen=True)
+class _Word:
+    end: int
+    label: str | None
+
+
+@dataclass
+class _Document:
+    text: str
+    words: list[_Word]
+
+    def add(self, text: str, forms: list[tuple[str, str | None]], where: str) -> None:
+        """Append a sentence; every word takes the space before it."""
+        if self.text:
+            self.text += " "
+        at = len(self.text)
+        self.text += text
+        for form, label in forms:
+            found = self.text.find(form, at)
+            if found < 0:
+                raise ValueError(f"{where}: the word {form!r} is not in the sentence's text {text!r}.")
+            at = found + len(form)
+            self.words.append(_Word(at, label))
+        if self.words:
+            self.words[-1] = _Word(len(self.text), self.words[-1].label)
+
+    def gold(self, code: dict[str, int], classes: tuple[str, ...], field: str) -> GoldLabels:
+        ends = np.array([word.end for word in self.words], dtype=np.int64)
+        codes = np.array([-1 if word.label is None else code[word.label] for word in self.words], dtype=np.int64)
+        layer = LabelLayer(field, f"{field} of the treebank", classes, codes)
+        starts = np.concatenate([[0], ends[:-1]])
+        return GoldLabels(starts, ends, np.zeros(len(ends), dtype=np.int64), {field: layer})
+
+
+def _read_conllu(path: Path, column: int) -> list[_Document]:
+    marked = False
+    documents: list[_Document] = []
+    fresh = True
+    text: str | None = None
+    rows: list[list[str]] = []
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+        if line.startswith("#"):
+            marked = marked or line.startswith("# newdoc")
+            fresh = fresh or line.startswith("# newdoc")
+            text = line.removeprefix("# text = ") if line.startswith("# text = ") else text
+        elif line.strip():
+            cells = line.split("\t")
+            if len(cells) != 10:
+                raise ValueError(f"{path.name}, line {number}: {len(cells)} columns; CoNLL-U has 10, tab-separated.")
+            rows.append(cells)
+        elif rows:
+            if fresh or not marked:
+                documents.append(_Document("", []))
+            forms = _surface(rows, column)
+            documents[-1].add(_joined(rows) if text is None else text, forms, f"{path.name}, line {number}")
+            fresh, text, rows = False, None, []
+    if not documents:
+        raise ValueError(f"{path.name} holds no sentences.")
+    return documents
+
+
+def _surface(rows: list[list[str]], column: int) -> list[tuple[str, str | None]]:
+    """(form, label) of what is written: a multiword token once, with its first word's label; empty nodes never."""
+    forms: list[tuple[str, str | None]] = []
+    inside = 0  # the last word of the multiword token being read
+    open_token = False
+    for row in rows:
+        number, label = row[0], None if row[column] == "_" else row[column]
+        if "." in number:
+            continue
+        if "-" in number:
+            inside, open_token = int(number.split("-")[1]), True
+            forms.append((row[1], None))
+        elif int(number) > inside:
+            forms.append((row[1], label))
+        elif open_token:
+            forms[-1], open_token = (forms[-1][0], label), False
+    return forms
+
+
+def _joined(rows: list[list[str]]) -> str:
+    """A sentence's text where the file does not give it."""
+    inside, text = 0, ""
+    for row in rows:
+        if "." in row[0] or ("-" not in row[0] and int(row[0]) <= inside):
+            continue
+        inside = int(row[0].split("-")[1]) if "-" in row[0] else inside
+        text += row[1] + ("" if "SpaceAfter=No" in row[9] else " ")
+    return text.rstrip()
