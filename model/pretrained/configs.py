@@ -43,8 +43,21 @@ class Family:
     """Fields whose other values mean another computation, with the values that are ours (None: absent)."""
 
 
-def read_config(values: Values, origin: str) -> tuple[GPTConfig, Layout]:
-    """The GPTConfig that a config.json describes, and its tensors' layout. PretrainedError naming the field else."""
+@dataclass(frozen=True)
+class Read:
+    """What a config.json describes.
+
+    config: the model. stored: the config of the tensors in the files; it differs where a model without some biases
+    was saved for a class that has them, as zeros. layout: the tensors' names.
+    """
+
+    config: GPTConfig
+    stored: GPTConfig
+    layout: Layout
+
+
+def read_config(values: Values, origin: str) -> Read:
+    """Read config.json's values. PretrainedError naming the field that is missing, damaged or without a counterpart."""
     model_type = values.get("model_type")
     if model_type not in FAMILIES:
         what = "no model_type" if model_type is None else f"model_type {model_type!r}"
@@ -64,9 +77,8 @@ def read_config(values: Values, origin: str) -> tuple[GPTConfig, Layout]:
         raise PretrainedError(f"{origin} describes no model that can be built: {error}") from None
     except PretrainedError as error:
         raise PretrainedError(f"{origin}: {error}") from None
-    if isinstance(values.get(RECORD), dict):
-        config = _recorded(values, config, origin)
-    return config, family.layout
+    recorded = _recorded(values, config, origin) if isinstance(values.get(RECORD), dict) else config
+    return Read(recorded, config, family.layout)
 
 
 def _recorded(values: Values, config: GPTConfig, origin: str) -> GPTConfig:

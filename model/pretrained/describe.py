@@ -39,7 +39,7 @@ def describe_pretrained(name: str | os.PathLike[str]) -> Description:
     source = locate(name, weights=False)
     if source.config is None:
         raise PretrainedError(f"{source.weights[0]} keeps its config with its weights; it is read when it is opened.")
-    config, _layout = read_config(source.config, str(source.folder / "config.json"))
+    config = read_config(source.config, str(source.folder / "config.json")).config
     where = "folder" if os.path.isdir(os.path.expanduser(os.fspath(name))) else "hub"
     model_type = str(source.config.get("model_type"))
     return Description(os.fspath(name), where, model_type, config, count_parameters(config).total)

@@ -30,7 +30,8 @@ def save_pretrained(model: GPT, folder: str | os.PathLike[str]) -> Path:
     written as zeros. Raises PretrainedError naming the fields that no class has.
     """
     values = write_config(model.config)
-    theirs, layout = read_config(values, "the config to be written")
+    written = read_config(values, "the config to be written")
+    theirs, layout = written.stored, written.layout
     state = model.state_dict()
     tensors: dict[str, Tensor] = {}
     used = set()

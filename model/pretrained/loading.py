@@ -11,8 +11,8 @@ import torch
 
 from model.config import GPTConfig
 from model.pretrained.accounting import Placed, account
-from model.pretrained.configs import read_config
-from model.pretrained.layouts import GPT2, Layout
+from model.pretrained.configs import Read, read_config
+from model.pretrained.layouts import GPT2
 from model.pretrained.sources import PretrainedError, Source, locate
 from model.pretrained.tensors import Stored, stored_tensors
 
@@ -52,12 +52,14 @@ def from_pretrained(
     """
     wanted = _dtype(dtype)
     source = locate(name)
-    config, layout, stored, tokenizer = _open(source)
-    placed = account(stored, layout, config, str(source.weights[0] if len(source.weights) == 1 else source.folder))
+    read, stored, tokenizer = _open(source)
+    placed = account(
+        stored, read.layout, read.stored, str(source.weights[0] if len(source.weights) == 1 else source.folder)
+    )
     if wanted is None:
         wide = any(p.tensor.dtype == torch.float64 for p in placed)
         wanted = torch.float64 if wide else torch.float32
-    model = _fill(config, placed, wanted, on_progress)
+    model = _fill(read.config, placed, wanted, on_progress)
     model.tokenizer = tokenizer()
     if fold_norms or center:
         from model import folding
@@ -79,29 +81,28 @@ def _dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     return dtype
 
 
-Opened = tuple[GPTConfig, Layout, Mapping[str, Stored], Callable[[], Any]]
+Opened = tuple[Read, Mapping[str, Stored], Callable[[], Any]]
 
 
 def _open(source: Source) -> Opened:
-    """(config, layout, tensors, how to get the tokenizer)."""
+    """(config and layout, tensors, how to get the tokenizer)."""
     from model.pretrained.tokenizer import find_tokenizer
 
     if source.kind == "gguf":
         from model.pretrained.gguf import read_gguf
 
         values, stored, tokenizer = read_gguf(source)
-        config, layout = read_config(values, str(source.weights[0]))
-        return config, layout, stored, tokenizer
+        return read_config(values, str(source.weights[0])), stored, tokenizer
     if source.kind == "nanogpt":
         from model.pretrained.nanogpt import read_nanogpt
 
         config, stored = read_nanogpt(source)
-        return config, GPT2, stored, lambda: find_tokenizer(source.folder, {})
+        return Read(config, config, GPT2), stored, lambda: find_tokenizer(source.folder, {})
     if source.config is None:
         raise PretrainedError(f"{source.folder} has no config.json.")
     values = source.config
-    config, layout = read_config(values, str(source.folder / "config.json"))
-    return config, layout, stored_tensors(source), lambda: find_tokenizer(source.folder, values)
+    read = read_config(values, str(source.folder / "config.json"))
+    return read, stored_tensors(source), lambda: find_tokenizer(source.folder, values)
 
 
 @torch.no_grad()
@@ -116,6 +117,10 @@ def _fill(config: GPTConfig, placed: list[Placed], dtype: torch.dtype, on_progre
     unfilled = set(parameters)
     for number, item in enumerate(placed, 1):
         slot = item.slot
+        if slot.parameter not in parameters:  # a bias that the saved model did not have
+            if bool(item.tensor.read().any()):
+                raise PretrainedError(f"{item.name} is not 0, but the model that was saved had no such bias.")
+            continue
         target: torch.Tensor = parameters[slot.parameter]
         unfilled.discard(slot.parameter)
         tensor = item.tensor.read()
