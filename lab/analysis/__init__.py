@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lab.analysis.attention import AttentionPatterns, attention_patterns
     from lab.analysis.circuits import Faithfulness, circuit_faithfulness
+    from lab.analysis.composition import HeadWeights, TokenEffects, head_tokens, head_weights, neuron_tokens
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
     from lab.analysis.direct_paths import PathPatching, path_patching
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from lab.analysis.predictions import TokenPredictions, token_predictions
     from lab.analysis.probe_labels import LabelledTokens, conllu_labels, corpus_labels, function_labels, read_labels
     from lab.analysis.probes import Probes, fit_probes
+    from lab.analysis.sources import SourceContributions, source_contributions
 
 _HOME = {
     "Ablate": "interventions",
     "AttentionPatterns": "attention",
     "Faithfulness": "circuits",
     "HeadScores": "heads",
+    "HeadWeights": "composition",
     "Intervention": "interventions",
     "InterventionEffect": "effects",
     "KnockOut": "interventions",
@@ -47,7 +50,9 @@ _HOME = {
     "ResidualDecomposition": "decomposition",
     "ResidualNorms": "norms",
     "Scale": "interventions",
+    "SourceContributions": "sources",
     "Steer": "interventions",
+    "TokenEffects": "composition",
     "TokenPredictions": "predictions",
     "activation_patching": "patching",
     "apply": "interventions",
@@ -59,15 +64,19 @@ _HOME = {
     "fit_probes": "probes",
     "function_labels": "probe_labels",
     "head_scores": "heads",
+    "head_tokens": "composition",
+    "head_weights": "composition",
     "inspect_prompt": "inspection",
     "intervention_effect": "effects",
     "logit_contributions": "contributions",
     "logit_lens": "lens",
+    "neuron_tokens": "composition",
     "path_patching": "direct_paths",
     "planted_induction": "planted",
     "read_labels": "probe_labels",
     "residual_decomposition": "decomposition",
     "residual_norms": "norms",
+    "source_contributions": "sources",
     "token_predictions": "predictions",
 }
 
@@ -76,6 +85,7 @@ __all__ = [
     "AttentionPatterns",
     "Faithfulness",
     "HeadScores",
+    "HeadWeights",
     "Intervention",
     "InterventionEffect",
     "KnockOut",
@@ -92,7 +102,9 @@ __all__ = [
     "ResidualDecomposition",
     "ResidualNorms",
     "Scale",
+    "SourceContributions",
     "Steer",
+    "TokenEffects",
     "TokenPredictions",
     "activation_patching",
     "apply",
@@ -104,15 +116,19 @@ __all__ = [
     "fit_probes",
     "function_labels",
     "head_scores",
+    "head_tokens",
+    "head_weights",
     "inspect_prompt",
     "intervention_effect",
     "logit_contributions",
     "logit_lens",
+    "neuron_tokens",
     "path_patching",
     "planted_induction",
     "read_labels",
     "residual_decomposition",
     "residual_norms",
+    "source_contributions",
     "token_predictions",
 ]
 
