@@ -54,5 +54,6 @@ class ActivationCache(transformer_lens.ActivationCache):
         return super().get_full_resid_decomposition(*args, **kwargs)
 
     def apply_ln_to_stack(self, *args: Any, **kwargs: Any) -> Any:
-        self._refuse("apply_ln_to_stack", "post")
+        if not kwargs.get("recompute_ln"):  # anew for each row, as a lens reads, it assumes no sum
+            self._refuse("apply_ln_to_stack", "post")
         return super().apply_ln_to_stack(*args, **kwargs)

@@ -6,6 +6,7 @@ patching, detect_head, SVDInterpreter and tools.analysis take it as they take Tr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +23,24 @@ FLAGS = {
     "use_hook_mlp_in": ("hook_mlp_in",),
 }
 """TransformerLens' switches, and the hook points that each makes part of a cache of everything."""
+
+
+_ALIASES = {
+    "embed.hook_out": "hook_embed",
+    "pos_embed.hook_out": "hook_pos_embed",
+    "hook_in": "hook_resid_pre",
+    "ln2.hook_in": "hook_resid_mid",
+    "hook_out": "hook_resid_post",
+    "attn.hook_out": "hook_attn_out",
+    "mlp.hook_out": "hook_mlp_out",
+    "attn.hook_q_input": "hook_q_input",
+    "attn.hook_k_input": "hook_k_input",
+    "attn.hook_v_input": "hook_v_input",
+    "attn.hook_attn_in": "hook_attn_in",
+    "attn.o.hook_in": "attn.hook_z",
+    "mlp.out.hook_in": "mlp.hook_post",
+}
+"""The bridge's own names of what we have under TransformerLens' first ones; in a block without "blocks.L."."""
 
 
 class LensConfig:
@@ -107,6 +126,22 @@ class LensMethods(WeightViews):
     def adapter(self) -> SoftCap:
         return SoftCap(self.config)
 
+    def hook_names(self, names: Any) -> list[str]:
+        """As ``InstrumentedModule.hook_names``, the names of TransformerLens' bridge included."""
+        if isinstance(names, str):
+            names = (names,)
+        if names is not None and not callable(names) and not isinstance(names, re.Pattern):
+            names = [self._resolved(name) for name in names]
+        return super().hook_names(names)  # type: ignore[misc]
+
+    def _resolved(self, name: Any) -> Any:
+        if not isinstance(name, str) or name in self.hook_dict:
+            return name
+        block = re.match(r"blocks\.\d+\.", name)
+        prefix = block[0] if block else ""
+        alias = _ALIASES.get(name[len(prefix) :])
+        return prefix + alias if alias is not None and prefix + alias in self.hook_dict else name
+
     # --- switches ----------------------------------------------------------------------------------------------
 
     def _flag(self, flag: str) -> bool:
@@ -137,7 +172,10 @@ class LensMethods(WeightViews):
     # --- weights -----------------------------------------------------------------------------------------------
 
     def tl_named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Every weight under TransformerLens' name and shape, as a view (zeros for a bias that does not exist)."""
+        """Every weight under TransformerLens' name and shape, zeros for a bias that does not exist.
+
+        Views of the parameters, but for keys and values that query heads share: those stand once for each query head.
+        """
         yield "embed.W_E", self.embed.W_E
         if self.config.positional_embedding_type == "standard":
             yield "pos_embed.W_pos", self.pos_embed.W_pos
@@ -147,7 +185,10 @@ class LensMethods(WeightViews):
             parts["mlp"] += ["W_gate", "b_in", "b_out"] if self.config.gated_mlp else ["b_in", "b_out"]
             for part, names in parts.items():
                 for name in names:
-                    yield f"blocks.{layer}.{part}.{name}", getattr(getattr(here, part), name)
+                    weight = getattr(getattr(here, part), name)
+                    if name in ("W_K", "W_V", "b_K", "b_V"):
+                        weight = self._per_query_head(weight, 0)
+                    yield f"blocks.{layer}.{part}.{name}", weight
             for norm in ("ln1", "ln2", "ln1_post", "ln2_post"):
                 yield from self._norm(f"blocks.{layer}.{norm}", getattr(here, norm, None))
         yield from self._norm("ln_final", self.ln_final)
@@ -200,9 +241,10 @@ class LensMethods(WeightViews):
 
     # --- circuits ----------------------------------------------------------------------------------------------
 
-    def _per_query_head(self, stacked: Tensor) -> Tensor:
-        """Keys' or values' weights [layer, key-value head, ...], once for each query head that reads them."""
-        return stacked.repeat_interleave(self.config.n_heads // self.config.n_key_value_heads, dim=1)
+    def _per_query_head(self, weights: Tensor, dim: int = 1) -> Tensor:
+        """Keys' or values' weights, key-value heads along ``dim``, once for each query head that reads them."""
+        shared = self.config.n_heads // self.config.n_key_value_heads
+        return weights if shared == 1 else weights.repeat_interleave(shared, dim=dim)
 
     @property
     def QK(self) -> Any:

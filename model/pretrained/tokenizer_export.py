@@ -38,10 +38,10 @@ def engine_of(data: Mapping[str, Any]) -> Engine:
     """The engine that gives a tokenizer of ``lab.tokenizers`` its ids, from the tokenizer's ``to_dict``."""
     kind = data.get("kind")
     if kind == "byte":
-        return _byte_level({c: b for b, c in enumerate(byte_alphabet())}, [], regex=False)
+        return byte_level_engine({c: b for b, c in enumerate(byte_alphabet())}, [], regex=False)
     if kind == "bpe":
         vocabulary = {piece: i for i, piece in enumerate(data["vocabulary"])}
-        return _byte_level(vocabulary, [tuple(pair) for pair in data["merges"]], special=data.get("end_of_text"))
+        return byte_level_engine(vocabulary, [tuple(pair) for pair in data["merges"]], special=data.get("end_of_text"))
     if kind in ("char", "symbol", "word"):
         return _listed(str(kind), data["vocabulary"])
     raise PretrainedError(
@@ -56,10 +56,12 @@ def gpt2_engine(folder: Path) -> Engine:
     merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     if not isinstance(vocabulary, dict) or not all(len(pair) == 2 for pair in merges):
         raise PretrainedError(f"{folder} has a damaged vocab.json or merges.txt.")
-    return _byte_level(vocabulary, merges, special=END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+    return byte_level_engine(vocabulary, merges, special=END_OF_TEXT if END_OF_TEXT in vocabulary else None)
 
 
-def _byte_level(vocabulary: dict[str, int], merges: Any, regex: bool = True, special: str | None = None) -> Engine:
+def byte_level_engine(
+    vocabulary: dict[str, int], merges: Any, regex: bool = True, special: str | None = None
+) -> Engine:
     from tokenizers import AddedToken, decoders, models, pre_tokenizers
     from tokenizers import Tokenizer as Engine
 
