@@ -10,8 +10,10 @@ labels here are translated and a bad value deserves a sentence, hence this small
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -21,28 +23,59 @@ from apps.widgets import notices
 T = TypeVar("T")
 
 LONGEST_PROMPT_IN_LINK = 2000  # characters; browsers and proxies cut addresses that are much longer
-_SEEN = "address_seen"
+LAG = 3.0  # seconds in which a click may still carry the address of before the click before it
+_BOOK = "address_book"
+
+
+@dataclass
+class _Entry:
+    """What this session last wrote into the address for one parameter, what stood there before, and when."""
+
+    written: str | None = None
+    before: str | None = None
+    at: float = 0.0
+    settled: Any = None
+    known: bool = False  # whether `settled` holds a value yet
+
+
+def _entry(name: str) -> _Entry:
+    book: dict[str, _Entry] = st.session_state.setdefault(_BOOK, {})
+    return book.setdefault(name, _Entry())
 
 
 def _arrived(name: str) -> str | None:
-    """The parameter's text when the address bar brings something that this session did not write itself."""
-    raw = st.query_params.get(name)
-    seen: dict[str, str | None] = st.session_state.setdefault(_SEEN, {})
-    if raw is None or raw == seen.get(name):
+    """The parameter's text when the address brings something new: a link, or the browser's back button.
+
+    Not new is what this session wrote itself, nor anything in the moment in which the reader changed the widget:
+    a quick second click is sent before the browser has taken over the address of the first.
+    """
+    raw, entry = st.query_params.get(name), _entry(name)
+    if raw is None or raw == entry.written:
         return None
-    seen[name] = raw
+    if entry.known and name in st.session_state and st.session_state[name] != entry.settled:
+        return None
+    if raw == entry.before and time.monotonic() - entry.at < LAG:
+        return None
     return raw
 
 
 def publish(name: str, value: object | None) -> None:
     """Write a value into the address bar; None takes the parameter away."""
-    text = None if value is None else str(value)
-    st.session_state.setdefault(_SEEN, {})[name] = text
+    text, entry = None if value is None else str(value), _entry(name)
+    if text != entry.written:
+        entry.written, entry.before, entry.at = text, st.query_params.get(name), time.monotonic()
     if text is None:
         if name in st.query_params:
             del st.query_params[name]
     elif st.query_params.get(name) != text:
         st.query_params[name] = text
+
+
+def _settle(name: str, value: Any) -> None:
+    if name not in st.session_state or st.session_state[name] != value:
+        st.session_state[name] = value
+    entry = _entry(name)
+    entry.settled, entry.known = value, True
 
 
 def _nearest(value: object, options: Sequence[T], default: T) -> T:
@@ -91,8 +124,7 @@ def prepare(
             t("selection.unavailable", what=what or name, asked=str(asked)[:80], shown=str(value)),
             about=name,
         )
-    if name not in st.session_state or st.session_state[name] != value:
-        st.session_state[name] = value
+    _settle(name, value)
     publish(name, value if always or value != default else None)
     return value
 
@@ -100,8 +132,7 @@ def prepare(
 def prepare_text(name: str, default: str) -> str:
     """Settle a free text (the prompt) the same way; a long one stays out of the address bar."""
     raw = _arrived(name)
-    if raw is not None:
-        st.session_state[name] = raw
-    text: str = st.session_state.setdefault(name, default)
+    text = str(raw if raw is not None else st.session_state.get(name, default))
+    _settle(name, text)
     publish(name, text if text != default and len(text) <= LONGEST_PROMPT_IN_LINK else None)
     return text

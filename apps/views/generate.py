@@ -51,26 +51,26 @@ def _settings(page: Inspected) -> dict[str, Any] | None:
     greedy = d.toggle(t("generate.greedy"), key="generate.greedy", help=t("generate.greedy_help"), **keep)
     fixed = d.toggle(t("generate.fixed_seed"), value=True, key="generate.fixed", **keep)
     temperature = a.number_input(
-        t("generate.temperature"), min_value=0.0, max_value=10.0, step=0.1, format="%g", key="generate.temperature",
+        t("generate.temperature"), step=0.1, format="%g", key="generate.temperature",
         disabled=greedy, help=t("generate.temperature_help"), **keep,
     )  # fmt: skip
     length = a.number_input(
         t("generate.length"), min_value=1, max_value=LONGEST, step=10, key="generate.length", **keep
     )
     top_k = b.number_input(
-        "top-k", min_value=1, value=None, step=1, key="generate.top_k", placeholder=t("field.none"), disabled=greedy,
+        "top-k", value=None, step=1, key="generate.top_k", placeholder=t("field.none"), disabled=greedy,
         help=t("generate.top_k_help"), **keep,
     )  # fmt: skip
     top_p = b.number_input(
-        "top-p", min_value=0.0, max_value=1.0, value=None, step=0.05, format="%g", key="generate.top_p",
+        "top-p", value=None, step=0.05, format="%g", key="generate.top_p",
         placeholder=t("field.none"), disabled=greedy, help=t("generate.top_p_help"), **keep,
     )  # fmt: skip
     min_p = c.number_input(
-        "min-p", min_value=0.0, max_value=1.0, value=None, step=0.05, format="%g", key="generate.min_p",
+        "min-p", value=None, step=0.05, format="%g", key="generate.min_p",
         placeholder=t("field.none"), disabled=greedy, help=t("generate.min_p_help"), **keep,
     )  # fmt: skip
     penalty = c.number_input(
-        t("generate.penalty"), min_value=0.1, max_value=10.0, step=0.05, format="%g", key="generate.penalty",
+        t("generate.penalty"), step=0.05, format="%g", key="generate.penalty",
         help=t("generate.penalty_help"), **keep,
     )  # fmt: skip
     seed = d.number_input(
@@ -80,18 +80,30 @@ def _settings(page: Inspected) -> dict[str, Any] | None:
         t("generate.stop"), key="generate.stop", max_chars=50, help=t("generate.stop_help"), **keep
     )
     stops = _stops(page, stop_text or "")
-    if stops is None:
-        return None
-    return {
-        "max_new_tokens": max(1, min(LONGEST, int(length))),
+    sampling = {
         "temperature": 0.0 if greedy else float(temperature),
         "top_k": None if greedy or top_k is None else int(top_k),
         "top_p": None if greedy or top_p is None else float(top_p),
         "min_p": None if greedy or min_p is None else float(min_p),
         "repetition_penalty": float(penalty),
+    }
+    if not _possible(sampling) or stops is None:
+        return None
+    return sampling | {
+        "max_new_tokens": max(1, min(LONGEST, int(length))),
         "seed": int(seed) if fixed else None,
         "stop_tokens": stops,
     }
+
+
+def _possible(sampling: dict[str, Any]) -> bool:
+    """Whether one can sample like this; else a sentence for each setting at fault."""
+    from model.sampling import SamplingConfig
+
+    problems = SamplingConfig.problems(sampling)
+    for _, sentence in problems:
+        st.error(plain(sentence))
+    return not problems
 
 
 def _stops(page: Inspected, text: str) -> tuple[int, ...] | None:
