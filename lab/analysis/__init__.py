@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lab.analysis.probe_labels import LabelledTokens, conllu_labels, corpus_labels, function_labels, read_labels
     from lab.analysis.probes import Probes, fit_probes
     from lab.analysis.sources import SourceContributions, source_contributions
+    from lab.analysis.tuned_lens import LensTraining, TunedLens, train_tuned_lens
 
 _HOME = {
     "Ablate": "interventions",
@@ -38,6 +39,7 @@ _HOME = {
     "InterventionEffect": "effects",
     "KnockOut": "interventions",
     "LabelledTokens": "probe_labels",
+    "LensTraining": "tuned_lens",
     "LogProbability": "metrics",
     "Logit": "metrics",
     "LogitContributions": "contributions",
@@ -54,6 +56,7 @@ _HOME = {
     "Steer": "interventions",
     "TokenEffects": "composition",
     "TokenPredictions": "predictions",
+    "TunedLens": "tuned_lens",
     "activation_patching": "patching",
     "apply": "interventions",
     "attention_patterns": "attention",
@@ -78,6 +81,7 @@ _HOME = {
     "residual_norms": "norms",
     "source_contributions": "sources",
     "token_predictions": "predictions",
+    "train_tuned_lens": "tuned_lens",
 }
 
 __all__ = [
@@ -90,6 +94,7 @@ __all__ = [
     "InterventionEffect",
     "KnockOut",
     "LabelledTokens",
+    "LensTraining",
     "LogProbability",
     "Logit",
     "LogitContributions",
@@ -106,6 +111,7 @@ __all__ = [
     "Steer",
     "TokenEffects",
     "TokenPredictions",
+    "TunedLens",
     "activation_patching",
     "apply",
     "attention_patterns",
@@ -130,6 +136,7 @@ __all__ = [
     "residual_norms",
     "source_contributions",
     "token_predictions",
+    "train_tuned_lens",
 ]
 
 

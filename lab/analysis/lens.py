@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ class LogitLens(Result):
     tokens, token_texts the prompt: ids [pos] and how they are displayed
     final_error         largest |probability| difference between the last row and the model's own output
     n_vocab             size of the vocabulary; entropy is at most its logarithm
+    kind                "raw", or "tuned" when read by a ``TunedLens``
     """
 
     rows: tuple[str, ...]
@@ -54,6 +56,7 @@ class LogitLens(Result):
     token_texts: tuple[str, ...]
     final_error: float
     n_vocab: int
+    kind: str = "raw"
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer and position, with its first choice."""
@@ -75,19 +78,29 @@ class LogitLens(Result):
         )
 
 
-def logit_lens(model: GPT, tokens: Prompt, top_k: int = 5, *, include_mid: bool = False) -> LogitLens:
+def logit_lens(
+    model: GPT,
+    tokens: Prompt,
+    top_k: int = 5,
+    *,
+    include_mid: bool = False,
+    translate: Callable[[int, Tensor], Tensor] | None = None,
+) -> LogitLens:
     """Read the stream after the embedding and after every layer through the final norm and the unembedding.
 
     The final norm takes its statistics afresh at every row, as the model would if it ended there, so the last
     row is the model's own output (``final_error`` says how closely). A Post-Norm model has no final norm: its
     stream is unembedded as it is. The soft cap, where there is one, applies. ``include_mid`` adds the stream
-    after each attention.
+    after each attention. ``translate(row, stream)`` changes each row's stream before it is read: the tuned lens'
+    way in (``TunedLens.read``), for rows without mid.
 
     This is the raw lens (nostalgebraist 2020, "interpreting GPT: the logit lens"): early rows speak a basis
     that the unembedding was not trained to read, so an early row that looks wrong may only be illegible.
     """
     config = model.config
     k = resolve_top_k(top_k, config.d_vocab)
+    if include_mid and translate is not None:
+        raise ValueError("A translated lens has no rows after attention: leave include_mid out.")
     ids = prompt_ids(model, tokens)
     rows = [("embed", -1, "blocks.0.hook_resid_pre")]
     for layer in range(config.n_layers):
@@ -103,12 +116,14 @@ def logit_lens(model: GPT, tokens: Prompt, top_k: int = 5, *, include_mid: bool 
     }
     log_p = own
     with torch.no_grad():
-        for _, _, point in rows:
-            log_p = _log_softmax(read_stream(model, cache[point][0]))
+        for row, (_, _, point) in enumerate(rows):
+            stream = cache[point][0]
+            stream = stream if translate is None else translate(row, stream)
+            log_p = _log_softmax(read_stream(model, stream))
             for name, value in _statistics(log_p, own, final, k).items():
                 statistics[name].append(as_array(value))
         final_error = float((log_p.exp() - own.exp()).abs().max())
-    arrays = {name: np.stack(parts) for name, parts in statistics.items()}
+    arrays: dict[str, Any] = {name: np.stack(parts) for name, parts in statistics.items()}
     return LogitLens(
         rows=tuple(name for name, _, _ in rows),
         layer=np.array([layer for _, layer, _ in rows]),

@@ -82,8 +82,9 @@ def lens_grid(
         what=drawn.name,
         x_title="position (the prediction is for the token after it)",
         y_title="read after layer",
-        title="Raw logit lens; bordered: the final choice is already first",
-        alt=f"Raw logit lens: {drawn.name} for {n_rows} rows (layers, the output at the top) and {n_pos} positions; "
+        title=f"{lens.kind.capitalize()} logit lens; bordered: the final choice is already first",
+        alt=f"{lens.kind.capitalize()} logit lens: {drawn.name} for {n_rows} rows (layers, the output at the top) "
+        f"and {n_pos} positions; "
         f"{int(agrees.sum())} of {agrees.size} cells already have the final choice first.",
         low=drawn.low,
         high=drawn.high,
