@@ -212,6 +212,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         positional_embedding_type="rotary",
         qk_norm=True,
         tie_word_embeddings=False,
+        embed_dropout=0.1,
+        resid_dropout=0.1,
         zero_projection_init=True,
     ),
     "gpt2-small": {},

@@ -85,7 +85,7 @@ RECIPES: dict[str, Recipe] = {
             "use_bias": False,
         },
         by_preset={
-            "small": {"batch_size": 32, "steps": 1250},
+            "small": {"batch_size": 32, "steps": 1500, "weight_decay": 0.1},
             "tinygpt": {"batch_size": 32, "steps": 1250},
             "minigpt": {"batch_size": 8, "steps": 1250},
         },
