@@ -109,7 +109,7 @@ def execute(
     here = here or World()
     if not here.main:
         return _trainer(run, data, corpus, here, on_step).train()
-    with lock or run.lock(), _failures_noted(run):
+    with lock or run.lock(), _failures_noted(run), _threads_restored():
         if clear:
             run.clear_requests()
         return _trainer(run, data, corpus, here, on_step).train()
@@ -141,6 +141,18 @@ def _trainer(run: Run, data: TrainingData | None, corpus: Corpus | None, here: W
             write_json(run.path / "provenance.json", record)
     here.wait()
     return Trainer(run, resolved, data, device, here, on_step)
+
+
+@contextmanager
+def _threads_restored() -> Iterator[None]:
+    """A run sets torch's number of threads; whoever called it gets their own back."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
