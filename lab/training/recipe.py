@@ -16,13 +16,14 @@ from model.config import PRESETS, ConfigError, GPTConfig, nearest
 class Recipe:
     """A description in one sentence, what it changes in the model, and how it trains.
 
-    `by_preset` holds training values that belong to one size of model.
+    `by_preset` holds training values, `model_by_preset` model values, that belong to one size of model.
     """
 
     description: str
     training: TrainingConfig
     model_overrides: Mapping[str, Any] = field(default_factory=dict)
     by_preset: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    model_by_preset: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 RECIPES: dict[str, Recipe] = {
@@ -123,7 +124,8 @@ def build_run_config(
     if (path := Path(corpus).expanduser()).exists() and corpus not in _built_in_corpora():
         corpus = str(path.resolve())  # so that the run can be taken up from another folder
     chosen = RECIPES[recipe]
-    model = GPTConfig.preset(preset, **{**chosen.model_overrides, "seed": seed, **model_overrides})
+    recommended = {**chosen.model_overrides, **chosen.model_by_preset.get(preset, {})}
+    model = GPTConfig.preset(preset, **{**recommended, "seed": seed, **model_overrides})
     training = {
         **chosen.training.to_dict(),
         **chosen.by_preset.get(preset, {}),
