@@ -1,4 +1,4 @@
-# make explore | test | test-all | check | bench. Each makes .venv first when it is missing or out of date.
+# make explore | test | test-all | acceptance | check | bench. Each makes .venv first when it is missing or out of date.
 # Another interpreter: make test PYTHON=python3.12     Another place: make test VENV=/some/folder
 # Without make: the README has the same steps as plain pip commands.
 
@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PORT ?= 8501
 PYTEST_ARGS ?=
 
-.PHONY: install explore test test-all check format bench clean
+.PHONY: install explore test test-all acceptance check format bench clean
 
 install: $(STAMP)
 
@@ -28,6 +28,9 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+acceptance: $(STAMP)
+	$(BIN)/python -m pytest -m acceptance $(PYTEST_ARGS)
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
