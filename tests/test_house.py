@@ -24,7 +24,8 @@ NOT_OURS = {".venv", ".git", "build", "dist", "node_modules", "__pycache__"}
 FLOORS: list[set[str]] = [
     {"model", "lab.tokenizers"},
     {"lab.runs", "lab.corpora"},
-    {"lab.analysis", "lab.models"},
+    {"lab.models"},
+    {"lab.analysis"},
     {"lab.plots", "lab.training"},
     {"lab.studies"},
     {"lab.bench"},

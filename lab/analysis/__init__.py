@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
     from lab.analysis.direct_paths import PathPatching, path_patching
+    from lab.analysis.dynamics import Dynamics, checkpoint_dynamics
     from lab.analysis.effects import InterventionEffect, intervention_effect
     from lab.analysis.estimates import attribution_patching
     from lab.analysis.heads import HeadScores, head_scores
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Ablate": "interventions",
     "AttentionPatterns": "attention",
+    "Dynamics": "dynamics",
     "Faithfulness": "circuits",
     "HeadScores": "heads",
     "HeadWeights": "composition",
@@ -61,6 +63,7 @@ _HOME = {
     "apply": "interventions",
     "attention_patterns": "attention",
     "attribution_patching": "estimates",
+    "checkpoint_dynamics": "dynamics",
     "circuit_faithfulness": "circuits",
     "conllu_labels": "probe_labels",
     "corpus_labels": "probe_labels",
@@ -87,6 +90,7 @@ _HOME = {
 __all__ = [
     "Ablate",
     "AttentionPatterns",
+    "Dynamics",
     "Faithfulness",
     "HeadScores",
     "HeadWeights",
@@ -116,6 +120,7 @@ __all__ = [
     "apply",
     "attention_patterns",
     "attribution_patching",
+    "checkpoint_dynamics",
     "circuit_faithfulness",
     "conllu_labels",
     "corpus_labels",

@@ -14,19 +14,29 @@ if TYPE_CHECKING:
     from lab.plots.curves import decimate, loss_curves, residual_norms
     from lab.plots.export import CONFIG, to_offline_html
     from lab.plots.lens import lens_grid
+    from lab.plots.measures import dynamics_curves, effect_bars, probe_curve, source_bars
+    from lab.plots.patching import composition_map, copying_map, patching_grid, path_patching_map
 
 _HOME = {
     "CONFIG": "export",
     "attention_head": "attention",
     "attention_mosaic": "attention",
+    "composition_map": "patching",
     "contribution_bars": "bars",
+    "copying_map": "patching",
     "decimate": "curves",
+    "dynamics_curves": "measures",
+    "effect_bars": "measures",
     "head_score_map": "attention",
     "heatmap": "cells",
     "lens_grid": "lens",
     "loss_curves": "curves",
     "next_token_bars": "bars",
+    "patching_grid": "patching",
+    "path_patching_map": "patching",
+    "probe_curve": "measures",
     "residual_norms": "curves",
+    "source_bars": "measures",
     "to_offline_html": "export",
 }
 
@@ -34,14 +44,22 @@ __all__ = [
     "CONFIG",
     "attention_head",
     "attention_mosaic",
+    "composition_map",
     "contribution_bars",
+    "copying_map",
     "decimate",
+    "dynamics_curves",
+    "effect_bars",
     "head_score_map",
     "heatmap",
     "lens_grid",
     "loss_curves",
     "next_token_bars",
+    "patching_grid",
+    "path_patching_map",
+    "probe_curve",
     "residual_norms",
+    "source_bars",
     "to_offline_html",
 ]
 
