@@ -149,11 +149,12 @@ def test_curves_give_the_share_of_time_that_fast_needs() -> None:
         {
             "nanogpt": [row(0, 0, 4.2), row(500, 50, 2.0), row(1000, 100, 1.9)],
             "fast": [row(0, 0, 4.2), row(250, 30, 1.9), row(500, 60, 1.7), row(1000, 120, 1.72)],
+            "short": [row(0, 0, 4.2), row(150, 18, 1.89)],
         }
     )
     assert result["target"] == 1.9
-    assert result["reached_at_step"] == 250
-    assert result["time_ratio"] == 0.3
+    assert (result["reached_by"], result["reached_at_step"]) == ("short", 150)
+    assert result["time_ratio"] == 0.18
     assert result["fast"]["best_val_loss"] == 1.7
     assert result["fast"]["best_step"] == 500
     assert result["fast"]["final_val_loss"] == 1.72
@@ -162,7 +163,7 @@ def test_curves_give_the_share_of_time_that_fast_needs() -> None:
 def test_a_curve_that_never_gets_there_has_no_ratio() -> None:
     result = training.compare_curves({"nanogpt": [row(10, 5, 1.0)], "fast": [row(10, 1, 1.1)]})
     assert result["time_ratio"] is None
-    assert result["reached_at_step"] is None
+    assert result["reached_by"] is None and result["reached_at_step"] is None
 
 
 def test_training_runs_both_recipes_on_the_same_terms(tmp_path: Any) -> None:
@@ -174,6 +175,7 @@ def test_training_runs_both_recipes_on_the_same_terms(tmp_path: Any) -> None:
         assert curve[-1]["step"] == 6
         assert curve[-1]["val_loss"] == result[recipe]["final_val_loss"]
         assert (tmp_path / f"{recipe}-s0" / "config.json").is_file()
+    assert result["short"]["curve"][-1]["step"] == 1
     tokens = {recipe: result[recipe]["curve"][-1]["tokens"] for recipe in ("nanogpt", "fast")}
     assert tokens["nanogpt"] == tokens["fast"]
     json.dumps(result, allow_nan=False)
