@@ -101,7 +101,7 @@ def _is_of_transformers(path: Path) -> bool:
 def describe_model(spec: str | os.PathLike[str]) -> Any:
     """What opening a pretrained model takes: `model.pretrained.Description`, from its config alone.
 
-    Raises PretrainedError where that cannot be known before the weights are opened.
+    None for GGUF and nanoGPT's files, which keep their config with the weights. Raises PretrainedError as opening does.
     """
     from model.pretrained import describe_pretrained
 

@@ -26,7 +26,7 @@ class Inspect:
     """
 
     model: tyro.conf.Positional[str]
-    """A run (runs/a), one of its checkpoints (runs/a@500, runs/a@best), or a folder with a model."""
+    """A run (runs/a, runs/a@500, runs/a@best), a folder with a model, a .gguf or ckpt.pt file, or gpt2, owner/name."""
     prompt: str
     """The text to read."""
     json: Path | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +25,7 @@ class Sample:
     """Let a model write. Text appears as it is chosen; the same seed and options write the same text."""
 
     model: tyro.conf.Positional[str]
-    """A run (runs/a), one of its checkpoints (runs/a@500, runs/a@best), or a folder with a model."""
+    """A run (runs/a, runs/a@500, runs/a@best), a folder with a model, a .gguf or ckpt.pt file, or gpt2, owner/name."""
     prompt: str = ""
     """What to go on from; empty starts at the beginning of a text, where the tokenizer marks one."""
     tokens: int = 200
@@ -81,8 +82,10 @@ def sample(options: Sample) -> int:
 
 def model_with_text(name: str) -> GPT:
     """A model that can read: opened, with a tokenizer."""
-    from lab.models import open_model
+    from lab.models import describe_model, is_pretrained, open_model
 
+    if is_pretrained(name) and (described := describe_model(name)) is not None and described.is_worth_a_word:
+        print(described, file=sys.stderr, flush=True)  # what loading takes, before it is loaded
     model = open_model(name)
     if model.tokenizer is None:
         raise ValueError(f"{name} has no tokenizer, so it cannot read or write text.")
