@@ -36,6 +36,10 @@ COMMANDS: dict[str, Command] = {
     "runs": Command("lab.commands.runs", "Runs", "runs", "list the runs, their state and their losses"),
     "sample": Command("lab.commands.sample", "Sample", "sample", "let a trained model write"),
     "inspect": Command("lab.commands.inspect", "Inspect", "inspect", "what each layer and head adds to the next token"),
+    "heads": Command("lab.commands.heads", "Heads", "heads", "what kind of head each one is"),
+    "patch": Command("lab.commands.patch", "Patch", "patch", "which activations carry the answer between prompts"),
+    "probe": Command("lab.commands.probe", "Probe", "probe", "at which layer a property of a token can be read"),
+    "dynamics": Command("lab.commands.dynamics", "Dynamics", "dynamics", "one measure at every checkpoint of a run"),
     "explore": Command("lab.commands.explore", "Explore", "explore", "open the explorer in a browser"),
     "bench": Command("lab.commands.bench", "Bench", "bench", "measure speed against references, as JSON"),
 }

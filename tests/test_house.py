@@ -52,6 +52,10 @@ TORCH_FREE = (
     "lab.commands.sample",
     "lab.commands.inspect",
     "lab.commands.explore",
+    "lab.commands.heads",
+    "lab.commands.patch",
+    "lab.commands.probe",
+    "lab.commands.dynamics",
     "lab.commands.bench",
     "lab.bench.training",
 )

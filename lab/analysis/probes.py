@@ -225,7 +225,7 @@ def _collect(model: GPT, labels: LabelledTokens, points: list[str], examples: in
     windows: list[tuple[int, np.ndarray, np.ndarray]] = []
     taken, total = [], 0
     for index in order.tolist():
-        if total >= examples:
+        if total >= examples and len(taken) >= 3:
             break
         found = _windows(labels.documents[index], labels.codes[index], model.config.n_ctx, share)
         windows += [(index, ids, codes) for ids, codes in found]

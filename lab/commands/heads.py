@@ -1,0 +1,62 @@
+"""residlab heads: what kind of head is each, by its attention on repeated random tokens and by its weights?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from lab.commands.writing import check_writable, print_table, write_html, write_json
+
+COLUMNS = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Score every head: induction, previous token, duplicate token, first token, entropy, and copying."""
+
+    model: tyro.conf.Positional[str]
+    """A run (runs/a), one of its checkpoints (runs/a@500, runs/a@best), or a folder with a model."""
+    prompt: str | None = None
+    """Measure on this text instead of repeated random tokens."""
+    json: Path | None = None
+    """Write a JSON file with the keys scores and weights."""
+    html: Path | None = None
+    """Write a page with the figures, which needs no network to be looked at."""
+    seed: int = 0
+    """Seed of the random tokens."""
+
+
+def heads(options: Heads) -> int:
+    """Print the table, or write the files that were asked for."""
+    check_writable(options.json, options.html)
+    from lab.analysis import head_scores, head_weights
+    from lab.commands.sample import model_with_text
+    from lab.models import open_model
+
+    model = open_model(options.model) if options.prompt is None else model_with_text(options.model)
+    scores = head_scores(model, options.prompt, seed=options.seed)
+    weights = head_weights(model)
+    if options.json is not None:
+        write_json(options.json, {"scores": scores.to_dict(), "weights": weights.to_dict()})
+    if options.html is not None:
+        from lab import plots
+
+        names = {"Induction": "induction", "Previous token": "previous_token"}
+        figures = {title: plots.head_score_map(scores, name) for title, name in names.items()}
+        figures["Copying"] = plots.copying_map(weights)
+        if model.config.n_layers > 1:
+            figures |= {f"{kind.upper()}-composition": plots.composition_map(weights, kind) for kind in ("q", "k", "v")}
+        write_html(options.html, figures, title=options.model)
+    if options.json is None and options.html is None:
+        rows = []
+        for layer, head in np.ndindex(*scores.induction.shape):
+            values = [getattr(scores, name)[layer, head] for name in COLUMNS]
+            rows.append([f"L{layer}H{head}", *(f"{v:.3f}" for v in values), f"{weights.copying[layer, head]:+.3f}"])
+        rows.append(["chance", *(f"{scores.chance[name]:.3f}" for name in COLUMNS), ""])
+        where = "a prompt" if options.prompt is not None else f"random tokens, {scores.period} of them twice over"
+        columns = ["head", *(f">{name.replace('_', ' ')}" for name in COLUMNS), ">copying"]
+        print_table(f"Heads of {options.model} on {where}", columns, rows)
+    return 0
