@@ -17,6 +17,7 @@ from apps.i18n import t  # noqa: E402
 from apps.widgets import notices  # noqa: E402
 from apps.widgets.language_choice import language_choice, settle_language  # noqa: E402
 from apps.widgets.model_picker import model_picker  # noqa: E402
+from apps.widgets.train_form import reads_soon  # noqa: E402
 
 # (file in apps/views, icon, section)
 PAGES = (
@@ -65,7 +66,8 @@ def main() -> None:
     current.run()
     with place:
         notices.show()  # drawn on top, but last: the page itself may add some
-    warm.start()
+    if not reads_soon():
+        warm.start()
 
 
 main()

@@ -115,6 +115,7 @@ STRINGS: dict[str, str] = {
     "form.tokenizer": "Tokenizer",
     "form.tokenizer_help": "auto takes the corpus' own. bpe:2048 learns 2,048 byte-pair tokens; any size can be typed.",
     "form.count_hidden": "The parameter count appears when every field is right.",
+    "form.more": "More settings",
     "form.group_shape": "Shape and pace",
     "form.group_variant": "Variant of the model",
     "form.group_start": "Dropout and initialisation",

@@ -109,6 +109,7 @@ STRINGS: dict[str, str] = {
     "form.tokenizer": "词元化",
     "form.tokenizer_help": "auto 用语料自带的方式。bpe:2048 学出 2,048 个字节对词元，大小可以自己填。",
     "form.count_hidden": "所有字段都正确后才显示参数量。",
+    "form.more": "更多设置",
     "form.group_shape": "形状与步调",
     "form.group_variant": "模型变体",
     "form.group_start": "丢弃与初始化",

@@ -9,7 +9,7 @@ from apps.widgets.model_picker import offer_tiny
 from apps.widgets.page import opening, picked
 from apps.widgets.plain import plain
 from apps.widgets.run_monitor import run_monitor
-from apps.widgets.train_form import train_form
+from apps.widgets.train_form import OPEN, train_form
 
 
 def render() -> None:
@@ -24,8 +24,10 @@ def render() -> None:
         st.subheader(plain(model.run.id), anchor=False)
         run_monitor(model.run)
     active = model is not None and model.status.active
-    with st.expander(t("train.new"), expanded=not active, icon=":material/add:"):
-        train_form()
+    st.session_state.setdefault(OPEN, not active)
+    with st.expander(t("train.new"), key=OPEN, on_change="rerun", icon=":material/add:") as form:
+        if form.open:
+            train_form()
 
 
 if __name__ == "__main__":

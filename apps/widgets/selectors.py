@@ -21,8 +21,8 @@ def _stepped(name: str, label: str, count: int) -> int:
     value = selection.prepare(name, range(count), 0, parse=int, what=label)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         st.selectbox(label, range(count), key=name, persist_state="session")
-        for by, sign, words in ((-1, "◀", "select.previous"), (1, "▶", "select.next")):
-            st.button(sign, key=f"{name}{by:+d}", on_click=_turn, args=(name, by, count), help=t(words, what=label))
+        for by, sign, hint in ((-1, "◀", t("select.previous", what=label)), (1, "▶", t("select.next", what=label))):
+            st.button(sign, key=f"{name}{by:+d}", on_click=_turn, args=(name, by, count), help=hint)
     return value
 
 

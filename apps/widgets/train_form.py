@@ -20,6 +20,8 @@ from model.config import PRESETS, ConfigError, GPTConfig
 MODEL, TRAINING = "new.model", "new.training"
 TOKENIZERS = ("auto", "char", "byte", "word", "bpe:512", "bpe:2048", "bpe:4096")
 FIRST_PRESET, FIRST_RECIPE = "nano", "fast"
+READS_SOON = "form_reads_soon"
+OPEN = "new_run_open"  # session key: whether the form is unfolded
 _DERIVED = ("d_head", "d_mlp", "n_key_value_heads")
 
 
@@ -66,6 +68,7 @@ def _start() -> None:
     else:
         notices.withdraw("start")
         show_run(started.run)
+        st.session_state[OPEN] = False  # what matters now is the run
         if not started.new:
             notices.add("info", t("train.already", run=started.run.id), about="start")
 
@@ -106,15 +109,20 @@ def _fields(problems: dict[str, str]) -> None:
     st.markdown(f"**{t('form.group_shape')}**")
     fields.draw(MODEL, shape[:4], problems)
     fields.draw(TRAINING, pace, problems)
-    groups = (
-        ("variant", ((MODEL, shape[4:]), (MODEL, variant))),
-        ("start", ((MODEL, beginning),)),
-        ("optimizer", ((TRAINING, optimizer),)),
-        ("record", ((TRAINING, record),)),
-    )
-    for title, parts in groups:
+    groups = {
+        "variant": ((MODEL, shape[4:]), (MODEL, variant)),
+        "start": ((MODEL, beginning),),
+        "optimizer": ((TRAINING, optimizer),),
+        "record": ((TRAINING, record),),
+    }
+    # One group at a time: half of these fields fill a screen, and a browser takes its time over them.
+    chosen = st.segmented_control(
+        t("form.more"), list(groups), key="new_group", persist_state="session",
+        format_func=lambda name: t(f"form.group_{name}"),
+    )  # fmt: skip
+    for name, parts in groups.items():
         wrong = any(field.name in problems for _, part in parts for field in part)
-        with st.expander(t(f"form.group_{title}"), expanded=wrong):
+        if wrong or name == chosen:
             for prefix, part in parts:
                 fields.draw(prefix, part, problems)
 
@@ -128,10 +136,14 @@ def _sums(config: RunConfig, facts: DataFacts | None) -> None:
     precision = "fp32" if training.precision == "auto" else training.precision
     needed = memory(model, training.batch_size, precision=precision, optimizer=training.optimizer).training
     columns = st.columns(4)
-    columns[0].metric(t("train.parameters"), f"{counts.total:,}", help=t("train.parameters_help"))
+    # Without its vocabulary a model has no parameter count yet: none is better than a wrong one.
+    total = "–" if facts is None else f"{counts.total:,}"
+    columns[0].metric(t("train.parameters"), total, help=t("train.parameters_help"))
     columns[1].metric(t("train.tokens_per_step"), f"{per_step:,}")
-    columns[2].metric(t("train.flops_per_step"), format_flops(flops_per_token(model) * per_step))
-    columns[3].metric(t("train.memory"), format_bytes(needed))
+    columns[2].metric(
+        t("train.flops_per_step"), "–" if facts is None else format_flops(flops_per_token(model) * per_step)
+    )
+    columns[3].metric(t("train.memory"), "–" if facts is None else format_bytes(needed))
     if facts is not None:
         epochs = training.steps * per_step / max(1, facts.train_tokens)
         st.caption(
@@ -142,9 +154,29 @@ def _sums(config: RunConfig, facts: DataFacts | None) -> None:
         )  # fmt: skip
 
 
+@st.fragment(run_every=0.3)
+def _read_soon() -> None:
+    """Run the page again as soon as the browser has drawn it: the timer of a fragment starts in the browser."""
+    if st.session_state.get(READS_SOON) == "drawn":
+        st.session_state[READS_SOON] = "now"
+        st.rerun()
+    st.session_state[READS_SOON] = "drawn"
+
+
+def reads_soon() -> bool:
+    """Whether this run of the page was a first paint, which leaves the slow work to the run after it."""
+    return st.session_state.get(READS_SOON) == "drawn"
+
+
 def _facts(spec: str | None, tokenizer: str) -> tuple[DataFacts | None, str | None]:
     if spec is None:
         return None, None
+    if READS_SOON not in st.session_state:
+        # Making or reading a corpus takes a second or two, in which the server could not hand out the page's files.
+        st.caption(t("train.reading"))
+        _read_soon()
+        return None, None
+    st.session_state[READS_SOON] = "now"
     try:
         with st.spinner(t("train.reading")):
             return _data_facts(spec, tokenizer), None
@@ -179,7 +211,7 @@ def train_form() -> None:
         data_problem = data_problem or (facts and _split_problem(facts, config.model.n_ctx)) or None
     if data_problem:
         st.error(plain(data_problem))
-    ready = config is not None and choice.spec is not None and data_problem is None
+    ready = config is not None and facts is not None and data_problem is None
     st.session_state["new_config"] = config if ready else None
     st.session_state["new_stem"] = _stem(choice.spec)
     st.button(

@@ -124,7 +124,12 @@ at = AppTest.from_file({explorer!r}, default_timeout=120).run()
 assert not at.exception, at.exception[0].message
 slow = {{"torch", "transformer_lens", "transformers", "sklearn", "scipy"}} & set(sys.modules)
 assert not slow, slow
-assert at.button(key="start") and not at.button(key="start").disabled
+assert at.button(key="tiny_train") and at.button(key="start")
+at.run()  # the browser asks for this as soon as it has drawn the first
+assert not at.exception, at.exception[0].message
+assert not at.button(key="start").disabled
+slow = {{"torch", "transformer_lens", "transformers", "sklearn", "scipy"}} & set(sys.modules)
+assert not slow, slow
 """
 
 

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from apps.widgets.corpus_choice import LARGEST_UPLOAD, UnreadableText, decode, store
+from apps.widgets.train_form import OPEN, READS_SOON
 from lab.runs import list_runs
 from tests.apps.opening import EXPLORER, checked, open_page, said
 from tests.apps.training import text
@@ -29,6 +30,12 @@ def paste(at: AppTest, content: str) -> AppTest:
     checked(at.run())
     at.text_area(key="corpus_paste").set_value(content)
     return checked(at.run())
+
+
+def show(at: AppTest, group: str) -> None:
+    """Unfold one group of the form's further settings."""
+    at.get_by_key("new_group").set_value(group)
+    checked(at.run())
 
 
 def make_small(at: AppTest, n_ctx: int = 16, steps: int = 5) -> AppTest:
@@ -79,6 +86,8 @@ def test_heads_that_do_not_divide_name_those_that_do(form: AppTest) -> None:
 
 @pytest.mark.parametrize("name, value", [("d_model", 0), ("n_heads", -4), ("n_layers", 0), ("n_ctx", -1), ("seed", -1)])
 def test_every_wrong_field_has_its_own_error(name: str, value: int, form: AppTest) -> None:
+    if name == "seed":
+        show(form, "start")
     form.number_input(key=MODEL + name).set_value(value)
     form.number_input(key=TRAINING + "batch_size").set_value(0)
     checked(form.run())
@@ -89,6 +98,7 @@ def test_every_wrong_field_has_its_own_error(name: str, value: int, form: AppTes
 
 @pytest.mark.parametrize("shape", [{"n_layers": 1, "n_heads": 1, "d_model": 2}, {"n_heads": 16, "d_model": 16}])
 def test_odd_but_sound_shapes_are_accepted(shape: dict[str, int], form: AppTest) -> None:
+    show(form, "variant")
     form.selectbox(key=MODEL + "positional_embedding_type").set_value("standard")
     for name, value in shape.items():
         form.number_input(key=MODEL + name).set_value(value)
@@ -136,11 +146,14 @@ def test_an_upload_is_read_and_its_name_cannot_lead_anywhere(runs_folder: Path) 
 def test_start_twice_is_one_job_and_the_run_ends_as_it_should(form: AppTest) -> None:
     import time
 
-    make_small(form, steps=30)
+    make_small(form, steps=300)
     form.button(key="start").click()
-    form.run()
+    checked(form.run())
+    form.session_state[OPEN] = True  # the form folds itself up; unfold it and press again
+    checked(form.run())
     form.button(key="start").click()
-    form.run()
+    checked(form.run())
+    assert "already being trained" in said(form, "info")
     runs = list_runs()
     assert len(runs) == 1
     assert form.query_params["run"] == runs[0].id
@@ -148,7 +161,6 @@ def test_start_twice_is_one_job_and_the_run_ends_as_it_should(form: AppTest) -> 
     while runs[0].status().active and time.monotonic() < deadline:
         time.sleep(0.2)
     assert runs[0].status().state == "done", runs[0].log()
-    assert "already being trained" in said(form, "info") or len(list_runs()) == 1
     checked(form.run())
     assert "done" in said(form, "caption")
 
@@ -166,6 +178,7 @@ def test_the_preset_and_the_recipe_fill_the_form(form: AppTest) -> None:
     form.selectbox(key="new_recipe").set_value("nanogpt")
     checked(form.run())
     assert form.number_input(key=MODEL + "n_ctx").value == 512
+    show(form, "optimizer")
     assert form.selectbox(key=TRAINING + "optimizer").value == "adamw"
     assert form.number_input(key=TRAINING + "lr").value == pytest.approx(1e-3)
 
@@ -173,8 +186,16 @@ def test_the_preset_and_the_recipe_fill_the_form(form: AppTest) -> None:
 def test_a_wrong_tokenizer_is_explained(runs_folder: Path) -> None:
     at = AppTest.from_file(EXPLORER, default_timeout=60)
     at.session_state["new_tokenizer"] = "bpe:many"  # typed in: the box takes what is not on its list
+    at.session_state[READS_SOON] = "now"
     checked(at.run())
     assert "bpe:many" in said(at, "error") and not can_start(at)
+
+
+def test_the_first_paint_shows_no_count_and_the_next_run_does(runs_folder: Path) -> None:
+    at = open_page("train")
+    assert metrics(at)["Parameters"] == "–" and not can_start(at)
+    checked(at.run())
+    assert int(metrics(at)["Parameters"].replace(",", "")) > 100_000 and can_start(at)
 
 
 def test_text_files_are_decoded_with_care() -> None:
