@@ -88,9 +88,7 @@ class TrainingConfig:
     sample_temperature: float = 0.8
     dynamics: bool = True  # record norms and head scores at checkpoints
     divergence_factor: float = 3.0  # a loss this many times that of a uniform guess counts as exploded
-    divergence_patience: int = (
-        20  # exploded steps in a row that end the run as diverged; 0: only a non-finite loss does
-    )
+    divergence_patience: int = 10  # exploded steps in a row that end the run; 0: only a non-finite loss does
 
     def __post_init__(self) -> None:
         if isinstance(self.betas, list):

@@ -49,7 +49,14 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 
 class Diverged(Exception):
-    """Training cannot go on: the loss or the gradient is not finite, or has exploded for good."""
+    """Training cannot go on: the loss or the gradient is not finite, or has exploded for good.
+
+    since: the first step whose weights are to blame.
+    """
+
+    def __init__(self, reason: str, since: int):
+        super().__init__(reason)
+        self.since = since
 
 
 def _task_scores(evaluation: Evaluation | None) -> dict[str, float]:
@@ -108,7 +115,7 @@ class Trainer:
                 try:
                     self._step()
                 except Diverged as reason:
-                    return self._diverged(str(reason))
+                    return self._diverged(reason)
                 self._between_steps()
         self._finish("done")
         return "done"
@@ -159,10 +166,11 @@ class Trainer:
         """Raise Diverged for a loss that is not finite, or far above a uniform guess for many steps in a row."""
         progress, training = self.progress, self.training
         at = f"diverged at step {progress.step}"
+        since = progress.step - progress.exploded
         if not math.isfinite(loss):
-            raise Diverged(f"{at}: the training loss is not finite")
+            raise Diverged(f"{at}: the training loss is not finite", since)
         if not math.isfinite(grad_norm):
-            raise Diverged(f"{at}: the gradient is not finite")
+            raise Diverged(f"{at}: the gradient is not finite", since)
         if progress.first_loss is None:
             progress.first_loss = loss
         limit = training.divergence_factor * max(math.log(self.config.model.d_vocab), progress.first_loss)
@@ -170,7 +178,8 @@ class Trainer:
         if training.divergence_patience and progress.exploded >= training.divergence_patience:
             raise Diverged(
                 f"{at}: the training loss was above {limit:.3g} for {progress.exploded} steps in a row "
-                f"({training.divergence_factor:g} times that of the untrained model)"
+                f"({training.divergence_factor:g} times that of the untrained model)",
+                since,
             )
 
     # --- between two steps ----------------------------------------------------------------------------------
@@ -297,20 +306,18 @@ class Trainer:
         self._finish("stopped")
         return "stopped"
 
-    def _diverged(self, reason: str) -> str:
-        """End without a step. The checkpoint of the very weights that failed is no good one and goes."""
+    def _diverged(self, reason: Diverged) -> str:
+        """End without a step. Checkpoints of the very weights that failed are no good ones and go."""
         if self.world.main:
             if self.progress.losses:
                 self._line(None)
-            if self.progress.step and self.progress.step in self.run.checkpoints():
-                self._discard(self.progress.step)
-        self._finish("diverged", reason)
+            for step in self.run.checkpoints():
+                if step and step >= reason.since:
+                    remove_checkpoint(self.run, step)
+                    if self.progress.best_step == step:
+                        (self.run.path / "best.json").unlink(missing_ok=True)
+        self._finish("diverged", str(reason))
         return "diverged"
-
-    def _discard(self, step: int) -> None:
-        remove_checkpoint(self.run, step)
-        if self.progress.best_step == step:
-            (self.run.path / "best.json").unlink(missing_ok=True)
 
     def _finish(self, state: str, error: str | None = None) -> None:
         self._status(state, error=error)

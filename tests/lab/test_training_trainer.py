@@ -22,6 +22,7 @@ from lab.training import RunConfig, build_run_config, prepare_data, resume, trai
 from lab.training.checkpoint import is_scheduled
 from lab.training.data import Batches
 from lab.training.dynamics import SCORES, measure_dynamics
+from lab.training.evaluation import evaluate
 from lab.training.optimizers import Optimizers
 from lab.training.run import execute
 from lab.training.schedule import lr_multiplier
@@ -269,7 +270,10 @@ def test_an_absurd_learning_rate_diverges(text: Path, tmp_path: Path, recipe: st
     status = run.status()
     assert status.state == "diverged" and status.step < 100, status
     assert f"diverged at step {status.step}" in (status.error or "")
-    open_model(run.path)
+    losses = {row["step"] - 1: row["train_loss"] for row in run.metrics()[1:]}
+    newest = run.checkpoints()[-1]
+    assert newest == 0 or losses[newest] < 10, "a checkpoint that stays is one whose loss had not exploded"
+    assert math.isfinite(evaluate(open_model(run.path), prepare_data(cfg)).loss)
 
 
 def test_weights_that_are_not_finite_are_not_opened(text: Path, tmp_path: Path) -> None:
