@@ -52,7 +52,7 @@ usage: residlab COMMAND [OPTIONS]      residlab COMMAND --help shows a command's
 A minute of it:
   residlab train --corpus stories --preset nano --recipe fast --steps 300 --run runs/first
   residlab sample runs/first --prompt "One day" --tokens 100
-  residlab inspect runs/first --prompt "Mia gave the ball to"
+  residlab inspect runs/first --prompt "John gave the ball to"
   residlab explore
 """
 

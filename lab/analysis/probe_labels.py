@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from lab.corpora import GoldLabels, LabelLayer, open_corpus
+from lab.corpora import Corpus, GoldLabels, LabelLayer, open_corpus
 from lab.tokenizers import Tokenizer, UnknownCharacters
 
 SOURCES = ("stories", "python", "conllu")
+STORIES_SIZE = 700_000
+"""Characters of stories that are generated for probes: about 14,000 labelled validation words."""
 CONLLU_FIELDS = {"upos": 3, "xpos": 4, "deprel": 7}
 
 
@@ -23,12 +24,14 @@ class LabelledTokens:
     name        what is asked, e.g. "stories:pos"
     classes     the possible answers
     documents   ids [token] of each document; codes [token] index into classes, -1 where there is no label
+    skipped     documents left out because the tokenizer does not know a word or character of theirs
     """
 
     name: str
     classes: tuple[str, ...]
     documents: tuple[np.ndarray, ...]
     codes: tuple[np.ndarray, ...]
+    skipped: int = 0
 
     def __len__(self) -> int:
         """Labelled tokens in all."""
@@ -40,7 +43,8 @@ def read_labels(spec: str, tokenizer: Tokenizer, *, size: int | None = None, see
     universal parts of speech are read, or "conllu:FILE:xpos", "conllu:FILE:deprel".
 
     The corpora's validation texts are read, which a model trained on them here has not seen. size: characters of
-    the corpus; seed: of the generated stories. ValueError for a source, a layer or a file that is not there.
+    the corpus, a tenth of which is read (stories: as many as probes need by default); seed: of the generated stories.
+    ValueError for a source, a layer or a file that is not there.
     """
     source, _, what = spec.partition(":")
     if source not in SOURCES or not what:
@@ -51,20 +55,50 @@ def read_labels(spec: str, tokenizer: Tokenizer, *, size: int | None = None, see
         path, _, field = what.rpartition(":")
         named = path and field in CONLLU_FIELDS
         return conllu_labels(path if named else what, tokenizer, field=field if named else "upos")
+    if size is None and source == "stories":
+        size = STORIES_SIZE
     return corpus_labels(open_corpus(source, seed=seed, size=size), tokenizer, what)
 
 
-def corpus_labels(corpus: Any, tokenizer: Tokenizer, layer: str, *, split: str = "validation") -> LabelledTokens:
+def corpus_labels(corpus: Corpus, tokenizer: Tokenizer, layer: str, *, split: str = "validation") -> LabelledTokens:
     """One layer of a corpus' gold labels (``corpus.info.label_layers``) on the tokens of a split."""
-    try:
-        ids, labels = corpus.labels_on_tokens(tokenizer, split)
-    except UnknownCharacters as problem:
-        raise ValueError(f"The tokenizer cannot read corpus {corpus.name!r}: {problem}") from problem
-    chosen = labels.layer(layer)
-    cuts = np.flatnonzero(np.diff(labels.document)) + 1
-    return LabelledTokens(
-        f"{corpus.name}:{layer}", chosen.values, tuple(np.split(ids, cuts)), tuple(np.split(chosen.codes, cuts))
-    )
+    name = f"{corpus.name}:{layer}"
+    text, gold = corpus.split(split), corpus.labels(split)
+    if gold is None or not isinstance(text, str):
+        ids, gold = corpus.labels_on_tokens(tokenizer, split)  # a token task, or an error that says what has labels
+        chosen = gold.layer(layer)
+        cuts = np.flatnonzero(np.diff(gold.document)) + 1
+        return LabelledTokens(name, chosen.values, tuple(np.split(ids, cuts)), tuple(np.split(chosen.codes, cuts)))
+    values = gold.layer(layer).values
+    edges = np.flatnonzero(np.diff(gold.document)) + 1
+    first, last = np.concatenate([[0], edges]), np.concatenate([edges, [len(gold)]]) - 1
+    ranges = list(zip(gold.starts[first].tolist(), gold.ends[last].tolist(), strict=True))
+    read = _read_known([text[low:high] for low, high in ranges], tokenizer, f"corpus {corpus.name!r}")
+    found = [(ids, starts + ranges[at][0], ends + ranges[at][0]) for at, ids, starts, ends in read]
+    on_tokens = gold.on_tokens(text, *(np.concatenate([one[part] for one in found]) for part in (1, 2)))
+    cuts = np.cumsum([len(ids) for ids, _, _ in found])[:-1]
+    codes = tuple(np.split(on_tokens.layer(layer).codes, cuts))
+    return LabelledTokens(name, values, tuple(ids for ids, _, _ in found), codes, len(ranges) - len(found))
+
+
+Spans = tuple[int, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _read_known(texts: list[str], tokenizer: Tokenizer, what: str) -> list[Spans]:
+    """(which text, ids, starts, ends) of those that the tokenizer knows all of. ValueError when there are none."""
+    found: list[Spans] = []
+    problem: UnknownCharacters | None = None
+    for at, text in enumerate(texts):
+        try:
+            found.append((at, *tokenizer.spans(text)))
+        except UnknownCharacters as unknown:
+            problem = unknown
+    if not found:
+        raise ValueError(
+            f"The model's tokenizer cannot read {what}: no document is without words unknown to it ({problem}) Use a "
+            "model trained on such text, or one with a byte-level tokenizer."
+        )
+    return found
 
 
 def function_labels(
@@ -109,18 +143,13 @@ def conllu_labels(path: str | Path, tokenizer: Tokenizer, *, field: str = "upos"
     documents = _read_conllu(path, CONLLU_FIELDS[field])
     classes = tuple(sorted({word.label for document in documents for word in document.words if word.label}))
     code = {label: index for index, label in enumerate(classes)}
-    ids, codes = [], []
-    for document in documents:
-        gold = document.gold(code, classes, field)
-        try:
-            tokens, starts, ends = tokenizer.spans(document.text)
-        except UnknownCharacters as problem:
-            raise ValueError(
-                f"The model's tokenizer cannot read {path.name}: {problem} Use a model with a byte-level tokenizer."
-            ) from problem
-        ids.append(np.asarray(tokens, dtype=np.int64))
-        codes.append(gold.on_tokens(document.text, starts, ends).layer(field).codes.astype(np.int64))
-    return LabelledTokens(f"{path.stem}:{field}", classes, tuple(ids), tuple(codes))
+    read = _read_known([document.text for document in documents], tokenizer, path.name)
+    codes = []
+    for at, _, starts, ends in read:
+        gold = documents[at].gold(code, classes, field)
+        codes.append(gold.on_tokens(documents[at].text, starts, ends).layer(field).codes.astype(np.int64))
+    ids = tuple(np.asarray(tokens, dtype=np.int64) for _, tokens, _, _ in read)
+    return LabelledTokens(f"{path.stem}:{field}", classes, ids, tuple(codes), len(documents) - len(read))
 
 
 @dataclass(frozen=True)

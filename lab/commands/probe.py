@@ -69,6 +69,8 @@ def probe(options: Probe) -> int:
             ]
             for row, name in enumerate(found.rows)
         ]
+        if labels.skipped:
+            print(f"{labels.skipped} documents hold words that the tokenizer does not know and were left out.")
         n_train, n_valid, n_test = found.examples
         title = (
             f"{labels.name} at {options.site}: {len(labels.classes)} classes, {n_train} / {n_valid} / {n_test} tokens "

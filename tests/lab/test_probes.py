@@ -145,6 +145,27 @@ def test_stories_have_gold_labels():
     assert all(np.array_equal(a, b) for a, b in zip(by_name.documents, labels.documents, strict=True))
 
 
+def test_documents_with_unknown_words_are_left_out_and_counted():
+    corpus = open_corpus("stories", size=30_000)
+    documents = corpus.validation.split("\n\n")
+    known = train_tokenizer("word", corpus.train + "".join(f"{text}\n\n" for text in documents[1:]))
+    missing = {piece.strip() for piece in documents[0].split()} - {
+        piece.strip() for piece in known.pieces(range(len(known)))
+    }
+    labels = corpus_labels(corpus, known, "pos")
+    assert labels.skipped == (1 if missing else 0)
+    assert len(labels.documents) + labels.skipped == corpus.labels("validation").document.max() + 1
+    few = train_tokenizer("word", "\n\n" + documents[1] + "\n\n")
+    alone = corpus_labels(corpus, few, "pos")
+    everything = corpus_labels(corpus, corpus.make_tokenizer("auto"), "pos")
+    assert alone.skipped == len(everything.documents) - len(alone.documents)
+    assert [alone.classes[code] for code in alone.codes[0]] == [
+        everything.classes[code] for code in everything.codes[1]
+    ]
+    with pytest.raises(ValueError, match="no document is without words unknown to it"):
+        corpus_labels(corpus, train_tokenizer("word", "nothing of it"), "pos")
+
+
 def test_python_has_token_classes():
     labels = read_labels("python:token", train_tokenizer("byte", ""), size=200_000)
     text = "".join(chr(index) for index in labels.documents[-1])
