@@ -98,7 +98,10 @@ def _same_share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 
 
 def cache(*, threads: int = 1, rounds: int = 5, size: str = "124M", batch: int = 1, n_tokens: int = 256) -> Result:
-    """A full ``run_with_cache``, each side in a process of its own: seconds, and peak memory added."""
+    """A full ``run_with_cache``, and a forward pass alone, against the bridge; each side in a process of its own.
+
+    time_ratio, memory_ratio: of the cache, in seconds and in peak memory added; forward_ratio: of the plain pass.
+    """
     settings = {"threads": threads, "rounds": rounds, "size": size, "batch": batch, "n_tokens": n_tokens}
     context = multiprocessing.get_context("spawn")
     sides: dict[str, Result] = {}
@@ -112,7 +115,12 @@ def cache(*, threads: int = 1, rounds: int = 5, size: str = "124M", batch: int =
     memory = None
     if ours["peak_bytes"] and bridge["peak_bytes"]:
         memory = round(ours["peak_bytes"] / bridge["peak_bytes"], 4)
-    return settings | {"time_ratio": round(ours["seconds"] / bridge["seconds"], 4), "memory_ratio": memory} | sides
+    ratios = {
+        "time_ratio": round(ours["seconds"] / bridge["seconds"], 4),
+        "memory_ratio": memory,
+        "forward_ratio": round(ours["forward_seconds"] / bridge["forward_seconds"], 4),
+    }
+    return settings | ratios | sides
 
 
 def _cache_side(side: str, settings: Result) -> Result:
@@ -135,8 +143,10 @@ def _cache_side(side: str, settings: Result) -> Result:
         entries = len(kept)
         del kept
         seconds = [seconds_of(lambda: model.run_with_cache(tokens)) for _ in range(settings["rounds"])]
+        forward = [seconds_of(lambda: model(tokens)) for _ in range(settings["rounds"])]
     return {
         "seconds": round(statistics.median(seconds), 5),
+        "forward_seconds": round(statistics.median(forward), 5),
         "peak_bytes": peak,
         "entries": entries,
         "checksum": logits.double().square().mean().item(),

@@ -132,6 +132,7 @@ def test_generation_measures_a_ratio_over_the_same_tokens() -> None:
 @pytest.mark.slow
 def test_cache_measures_time_and_memory() -> None:
     result = inference.cache(rounds=1, size="tiny", n_tokens=16)
+    assert result["forward_ratio"] > 0
     assert result["time_ratio"] > 0
     assert result["ours"]["entries"] > 20
     json.dumps(result, allow_nan=False)

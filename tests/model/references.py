@@ -16,7 +16,12 @@ ROPES = {
     "linear": {"rope_type": "linear", "factor": 4.0},
     "dynamic": {"rope_type": "dynamic", "factor": 2.0},
     "yarn": {"rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 16},
-    "yarn-scaled": {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 16, "attention_factor": 1.3},
+    "yarn-scaled": {
+        "rope_type": "yarn",
+        "factor": 2.0,
+        "original_max_position_embeddings": 16,
+        "attention_factor": 1.3,
+    },
     "llama3": {
         "rope_type": "llama3",
         "factor": 8.0,
