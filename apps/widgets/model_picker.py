@@ -95,7 +95,8 @@ def model_picker() -> Picked | None:
         t("picker.step"), options, key="step", persist_state="session", disabled=not steps,
         format_func=lambda value: newest if value == LATEST else f"{value:,}",
     )  # fmt: skip
-    st.caption(plain(state_line(status)))
+    # While it trains the step belongs to the page's live part: the sidebar is drawn only once in a while.
+    st.caption(t(f"picker.now_{status.state}") if status.active else plain(state_line(status)))
     if step == LATEST:
         return Picked(run, status, steps[-1] if steps else None)
     return Picked(run, status, int(step))

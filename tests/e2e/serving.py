@@ -50,7 +50,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(runs: Path, log: Path, script: Path = Path("apps/explorer.py")) -> Iterator[Server]:
-    """Serve the explorer (or another script) with `runs` as its runs folder, as a user would start it: streamlit run, in the project."""
+    """Serve the explorer (or another script) on `runs`, as a user would start it: streamlit run, in the project."""
     port = free_port()
     environment = os.environ | {"RESIDLAB_RUNS": str(runs), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port)]
