@@ -85,8 +85,10 @@ RECIPES: dict[str, Recipe] = {
             "tie_word_embeddings": False,
             "use_bias": False,
         },
+        # As low as RMSNorm's and a tenth less time at this width, where torch has a fused kernel for it on CPU.
+        model_by_preset={"small": {"normalization_type": "LN"}},
         by_preset={
-            "small": {"batch_size": 32, "steps": 1500, "weight_decay": 0.1},
+            "small": {"batch_size": 32, "steps": 1500, "weight_decay": 0.1, "betas": (0.9, 0.99)},
             "tinygpt": {"batch_size": 32, "steps": 1250},
             "minigpt": {"batch_size": 8, "steps": 1250},
         },
