@@ -81,9 +81,12 @@ def test_every_hook_has_the_bridges_name_shape_and_value(both: Both) -> None:
             for switch in switches:
                 getattr(model, f"set_{switch}")(False)
     close(logits, theirs)
-    on_request = {name for name, point in both.ours.hook_dict.items() if point.on_request} - set(cache)
-    assert all(name.endswith("hook_attn_in") for name in on_request)
-    assert set(cache) | on_request == set(both.ours.hook_dict)
+    same_hooks(both.ours, cache, their_cache)
+
+
+def same_hooks(model: GPT, cache: Any, their_cache: Any) -> None:
+    on_request = {name for name, point in model.hook_dict.items() if point.on_request} - set(cache)
+    assert set(cache) | on_request == set(model.hook_dict)
     for name in cache:
         expected, got = their_cache[name], cache[name]
         if "_norm." in name:  # the bridge has heads before positions in the norms of queries and keys alone
@@ -92,7 +95,16 @@ def test_every_hook_has_the_bridges_name_shape_and_value(both: Both) -> None:
             assert torch.equal(got == -torch.inf, torch.ones_like(got).triu(1).bool())
             expected, got = expected.tril(), got.tril()
         assert expected.shape == got.shape, name
-        close(got, expected)
+        # One direction of a trained model's stream reaches a thousand, where neighbours in fp32 are 1.2e-4 apart.
+        torch.testing.assert_close(got, expected, atol=1e-4, rtol=2**-22)
+
+
+@pytest.mark.parametrize("folder", ["gpt2-arch-mgm", "llama-arch-glassllm"])
+def test_every_hook_of_trained_models(shared: Path, folder: str, tmp_path: Path) -> None:
+    model = GPT.from_pretrained(shared / "models" / folder)
+    model.tokenizer = tokenizer()  # the bridge asks for one
+    trained = opened(model, tmp_path)
+    same_hooks(model, trained.cache, trained.bridge_cache)
 
 
 def test_it_is_a_model_in_the_sense_of_the_protocol(both: Both) -> None:
