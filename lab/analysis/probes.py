@@ -223,7 +223,8 @@ def _collect(model: GPT, labels: LabelledTokens, points: list[str], examples: in
     # A long document gives a part of its tokens, so that several fit even into few examples.
     share = max(1, examples // min(max(len(usable), 1), 30))
     windows: list[tuple[int, np.ndarray, np.ndarray]] = []
-    taken, total = [], 0
+    taken: list[int] = []
+    total = 0
     for index in order.tolist():
         if total >= examples and len(taken) >= 3:
             break
