@@ -173,10 +173,12 @@ def download(name: str, *, weights: bool = True) -> Path:
         ) from None
     except errors.RepositoryNotFoundError:
         raise PretrainedError(f"There is no model {name!r} on the hub that you may read, and no folder here.") from None
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled, OSError) as error:
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise PretrainedError(_offline(name, error)) from None
-    except errors.HfHubHTTPError as error:
+    except errors.HfHubHTTPError as error:  # an OSError too
         raise PretrainedError(f"The hub refused {name!r}: {str(error).splitlines()[0]}") from None
+    except OSError as error:
+        raise PretrainedError(_offline(name, error)) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
             raise

@@ -267,6 +267,70 @@ def test_offline_is_said_in_one_sentence(tmp_path: Path, no_network: None, monke
         assert "\n" not in str(e.value)
 
 
+def test_the_hub_is_asked_for_what_is_needed(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """First the small files, with safetensors; .bin only where there are none."""
+    import fnmatch
+    import shutil
+
+    import huggingface_hub
+
+    shutil.copytree(saved, tmp_path / "hub")
+    (tmp_path / "cache").mkdir()
+    asked: list[list[str]] = []
+
+    def snapshot_download(name: str, allow_patterns: list[str], ignore_patterns: list[str]) -> str:
+        assert name == "someone/gpt2" and ignore_patterns == ["*/*"]
+        asked.append(allow_patterns)
+        for path in (tmp_path / "hub").iterdir():
+            if any(fnmatch.fnmatch(path.name, pattern) for pattern in allow_patterns):
+                shutil.copy(path, tmp_path / "cache")
+        return str(tmp_path / "cache")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    described = describe_pretrained("someone/gpt2")
+    assert described is not None and described.source == "hub" and described.parameters == 7472
+    assert not list((tmp_path / "cache").glob("*.safetensors"))  # nothing large before it is wanted
+    first = GPT.from_pretrained("someone/gpt2")
+    assert len(asked) == 2
+    (tmp_path / "cache/model.safetensors").unlink()
+    torch.save(load_file(tmp_path / "hub/model.safetensors"), tmp_path / "hub/pytorch_model.bin")
+    (tmp_path / "hub/model.safetensors").unlink()
+    second = GPT.from_pretrained("someone/gpt2")
+    assert len(asked) == 4 and asked[-1][-1] == "pytorch_model*.bin"
+    assert all(torch.equal(p, q) for p, q in zip(first.parameters(), second.parameters(), strict=True))
+    for path in (tmp_path / "cache").glob("pytorch_model*"):
+        path.unlink()
+    (tmp_path / "hub/pytorch_model.bin").unlink()
+    with pytest.raises(PretrainedError, match="The cache holds its config, but no weights"):
+        GPT.from_pretrained("someone/gpt2")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("GatedRepoError", "is gated: accept its licence"),
+        ("RepositoryNotFoundError", "There is no model 'someone/secret' on the hub"),
+        ("HfHubHTTPError", "The hub refused 'someone/secret': why"),
+        ("ConnectError", "the hub cannot be reached|HF_HUB_OFFLINE is set"),
+    ],
+)
+def test_what_the_hub_answers_is_said_in_one_sentence(error: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import httpx
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    def snapshot_download(*_: Any, **__: Any) -> str:
+        if error == "ConnectError":
+            raise httpx.ConnectError("no route")
+        response = httpx.Response(403, request=httpx.Request("GET", "https://example.org"))
+        raise getattr(errors, error)("why\nand more", response=response)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    with pytest.raises(PretrainedError, match=words) as told:
+        GPT.from_pretrained("someone/secret")
+    assert "\n" not in str(told.value)
+
+
 def test_what_is_no_name_of_a_model_is_no_reason_to_ask_the_hub(no_network: None) -> None:
     for name in ("/nowhere/at/all", "./nothing", "a/b/c", "tests/nothing"):
         with pytest.raises(PretrainedError, match="There is no folder"):
