@@ -52,9 +52,7 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
     server, runs = empty
     page.goto(server.url)
     settled(page)
-    button = widget(page, "tiny_train").get_by_role("button")
-    button.click()
-    button.click(force=True, no_wait_after=True, timeout=2000) if button.count() else None  # a double click
+    widget(page, "tiny_train").get_by_role("button").dblclick()  # an impatient reader; one job all the same
     page.wait_for_url(re.compile("run=first-look"), timeout=PATIENCE)
 
     run = Run(runs / "first-look")
@@ -85,5 +83,5 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
         settled(page)
         widget(page, "generated_strip").locator(".token").first.wait_for(timeout=PATIENCE)
         texts.append(widget(page, "generated_strip").locator(".token").all_inner_texts())
-    assert len(texts[0]) > 100
+    assert len(texts[0]) > 20  # more than the prompt; a story may end early
     assert texts[0] == texts[1], "the same seed wrote two texts"
