@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.plots.theme import bare_figure, escaped, number, theme
+from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -58,7 +58,8 @@ def loss_curves(
     fig.update_yaxes(title="loss (nats per token)", type="log" if log_y else "linear", showgrid=True)
     fig.update_layout(
         meta={"alt": f"Loss curves of {len(runs)} runs against {X_TITLES[x]}. Last: {'; '.join(lasts)}."},
-        legend=dict(orientation="h", y=-0.2),
+        legend=LEGEND_BELOW,
+        margin=LEGEND_MARGIN,
     )
     return fig
 
@@ -197,4 +198,4 @@ def residual_norms(
         showgrid=True,
     )
     fig.update_yaxes(title="RMS over d_model", type="log" if log_y else "linear", showgrid=True)
-    return fig.update_layout(legend=dict(orientation="h", y=-0.2))
+    return fig.update_layout(legend=dict(orientation="h", y=-0.32), margin=dict(b=80))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TEXT_UP_TO = 48
 """Positions up to which each cell shows its first choice."""
+BORDERS_UP_TO = 128
+"""Positions up to which cells can carry a border; narrower ones would be nothing but border."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def lens_grid(
     """Rows are layers, the output at the top, columns positions; text is each cell's first choice.
 
     Colour is one statistic: "probability" or "rank" of the model's final choice, "entropy", or "kl" to the output.
-    A border marks the cells whose first choice already is the final one.
+    A border marks the cells whose first choice already is the final one, up to ``BORDERS_UP_TO`` positions.
     """
     drawn = _statistic(lens, statistic)
     tokens = [escaped(label, 14) for label in check_labels(labels, lens.token_texts)]
@@ -82,7 +84,8 @@ def lens_grid(
         what=drawn.name,
         x_title="position (the prediction is for the token after it)",
         y_title="read after layer",
-        title=f"{lens.kind.capitalize()} logit lens; bordered: the final choice is already first",
+        title=f"{lens.kind.capitalize()} logit lens"
+        + ("; bordered: the final choice is already first" if n_pos <= BORDERS_UP_TO else ""),
         alt=f"{lens.kind.capitalize()} logit lens: {drawn.name} for {n_rows} rows (layers, the output at the top) "
         f"and {n_pos} positions; "
         f"{int(agrees.sum())} of {agrees.size} cells already have the final choice first.",
@@ -95,7 +98,8 @@ def lens_grid(
     )
     if drawn.log:
         _rank_colourbar(fig, lens.n_vocab)
-    fig.add_trace(_borders(agrees, theme(template).negative))
+    if n_pos <= BORDERS_UP_TO:
+        fig.add_trace(_borders(agrees, theme(template).negative))
     return fig.update_layout(height=max(260, 130 + 30 * n_rows))
 
 
