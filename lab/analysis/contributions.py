@@ -70,6 +70,11 @@ class LogitContributions(Result):
         """Indices of the components, the largest magnitude first (equal ones in the order of the network)."""
         return np.argsort(-np.abs(self.values), kind="stable")
 
+    @property
+    def cumulative(self) -> np.ndarray:
+        """[component] the sum of this part and all before it in the order of the network: the logit as it grows."""
+        return np.cumsum(self.values)
+
     def to_frame(self) -> pandas.DataFrame:
         """A row for each component."""
         return frame(

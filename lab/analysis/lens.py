@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lab.analysis.prompts import Prompt, as_array, prompt_ids, resolve_top_k, token_texts, vocabulary_texts, watch
+from lab.analysis.prompts import (
+    Prompt,
+    as_array,
+    prompt_ids,
+    resolve_token,
+    resolve_top_k,
+    token_texts,
+    vocabulary_texts,
+    watch,
+)
 from lab.analysis.results import Result, frame, grid
 
 if TYPE_CHECKING:
@@ -38,6 +47,8 @@ class LogitLens(Result):
     final_error         largest |probability| difference between the last row and the model's own output
     n_vocab             size of the vocabulary; entropy is at most its logarithm
     kind                "raw", or "tuned" when read by a ``TunedLens``
+    tracked             [tracked] ids of the tokens followed through all rows; tracked_texts how they are displayed
+    tracked_probability, tracked_rank   [row, pos, tracked]
     """
 
     rows: tuple[str, ...]
@@ -57,6 +68,10 @@ class LogitLens(Result):
     final_error: float
     n_vocab: int
     kind: str = "raw"
+    tracked: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    tracked_texts: tuple[str, ...] = ()
+    tracked_probability: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    tracked_rank: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0), dtype=np.int64))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each layer and position, with its first choice."""
@@ -84,6 +99,7 @@ def logit_lens(
     top_k: int = 5,
     *,
     include_mid: bool = False,
+    track: Sequence[int | str] | None = None,
     translate: Callable[[int, Tensor], Tensor] | None = None,
 ) -> LogitLens:
     """Read the stream after the embedding and after every layer through the final norm and the unembedding.
@@ -91,8 +107,9 @@ def logit_lens(
     The final norm takes its statistics afresh at every row, as the model would if it ended there, so the last
     row is the model's own output (``final_error`` says how closely). A Post-Norm model has no final norm: its
     stream is unembedded as it is. The soft cap, where there is one, applies. ``include_mid`` adds the stream
-    after each attention. ``translate(row, stream)`` changes each row's stream before it is read: the tuned lens'
-    way in (``TunedLens.read``), for rows without mid.
+    after each attention. track: tokens, as ids or text, whose probability and rank are given in every row and
+    position; by default each row's first choice at the last position. ``translate(row, stream)`` changes each row's
+    stream before it is read: the tuned lens' way in (``TunedLens.read``), for rows without mid.
 
     This is the raw lens (nostalgebraist 2020, "interpreting GPT: the logit lens"): early rows speak a basis
     that the unembedding was not trained to read, so an early row that looks wrong may only be illegible.
@@ -114,12 +131,25 @@ def logit_lens(
     statistics: dict[str, list[np.ndarray]] = {
         name: [] for name in ("top_tokens", "top_probabilities", "probability", "rank", "entropy", "kl")
     }
+    statistics |= {"tracked_probability": [], "tracked_rank": []}
     log_p = own
+
+    def read(row: int, positions: slice = slice(None)) -> Tensor:
+        stream = cache[rows[row][2]][0, positions]
+        return _log_softmax(read_stream(model, stream if translate is None else translate(row, stream)))
+
     with torch.no_grad():
-        for row, (_, _, point) in enumerate(rows):
-            stream = cache[point][0]
-            stream = stream if translate is None else translate(row, stream)
-            log_p = _log_softmax(read_stream(model, stream))
+        if track is None:
+            firsts = [int(read(row, slice(-1, None)).argmax()) for row in range(len(rows))]
+            tracked = list(dict.fromkeys(firsts))
+        else:
+            tracked = [resolve_token(model, token, "track") for token in track]
+        for row in range(len(rows)):
+            log_p = read(row)
+            of_tracked = log_p[:, tracked]  # [pos, tracked]
+            statistics["tracked_probability"].append(as_array(of_tracked.exp()))
+            ranks = [rank_of(log_p, of_tracked[:, [at]]) for at in range(len(tracked))]
+            statistics["tracked_rank"].append(as_array(torch.stack(ranks, -1)) if ranks else np.zeros((len(log_p), 0)))
             for name, value in _statistics(log_p, own, final, k).items():
                 statistics[name].append(as_array(value))
         final_error = float((log_p.exp() - own.exp()).abs().max())
@@ -134,6 +164,8 @@ def logit_lens(
         tokens=as_array(ids[0]),
         token_texts=token_texts(model, ids[0].tolist()),
         final_error=final_error,
+        tracked=np.array(tracked, dtype=np.int64),
+        tracked_texts=token_texts(model, tracked),
         n_vocab=config.d_vocab,
         **arrays,
     )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lab import plots
-from lab.analysis import TunedLens, logit_lens, train_tuned_lens
+from lab.analysis import TunedLens, logit_contributions, logit_lens, train_tuned_lens
 from lab.analysis.tuned_lens import unembedding_hash
 from tests.model.variants import tiny
 
@@ -111,3 +111,27 @@ def test_too_little_text_is_refused():
         train_tuned_lens(tiny(), text(100))
     with pytest.raises(ValueError, match="leave include_mid out"):
         logit_lens(tiny(), IDS, include_mid=True, translate=lambda row, x: x)
+
+
+def test_tokens_are_tracked_through_the_rows():
+    model = tiny(n_layers=3)
+    lens = logit_lens(model, IDS, track=[7, 2])
+    assert lens.tracked.tolist() == [7, 2]
+    assert lens.tracked_probability.shape == lens.tracked_rank.shape == (4, 6, 2)
+    with torch.no_grad():
+        own = model(torch.tensor([IDS]))[0].softmax(-1)
+    assert np.allclose(lens.tracked_probability[-1], own[:, [7, 2]].numpy(), atol=1e-6)
+    assert (lens.tracked_rank[-1, -1] == [int((own[-1] > own[-1, token]).sum()) + 1 for token in (7, 2)]).all()
+    winners = logit_lens(model, IDS)
+    assert winners.tracked.tolist() == list(dict.fromkeys(winners.top_tokens[:, -1, 0].tolist()))
+    for row, first in enumerate(winners.top_tokens[:, -1, 0].tolist()):
+        assert winners.tracked_rank[row, -1, winners.tracked.tolist().index(first)] == 1
+    assert logit_lens(model, IDS, track=[]).tracked_rank.shape == (4, 6, 0)
+    with pytest.raises(ValueError, match="track 99 is outside the vocabulary"):
+        logit_lens(model, IDS, track=[99])
+
+
+def test_contributions_grow_to_the_logit():
+    parts = logit_contributions(tiny().double(), IDS)
+    assert parts.cumulative[0] == parts.values[0]
+    assert parts.cumulative[-1] == pytest.approx(parts.logit, abs=1e-10)
