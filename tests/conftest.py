@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # One thread each: set before torch is first imported, here or in a subprocess that inherits it.
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -45,6 +50,15 @@ def chromium() -> str:
             pytest.fail(f"RESIDLAB_REQUIRE_BROWSER=1 but {reason}", pytrace=False)
         pytest.skip(reason)
     return path
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """A headless Chromium, one for the whole suite: playwright allows no second one beside it."""
+    from tests.e2e.serving import browsing
+
+    with browsing(chromium) as opened:
+        yield opened
 
 
 @pytest.fixture

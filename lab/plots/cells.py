@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.plots.theme import bare_figure, integer_axis, limit, number, theme
+from lab.plots.theme import bare_figure, cell_number, integer_axis, limit, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -112,7 +112,7 @@ def _add_text(trace: go.Heatmap, shown: np.ndarray, cell_text: np.ndarray | None
     if cell_text is None:
         cell_text = np.full(shown.shape, "", dtype=object)
         if max(shown.shape) < NUMBERS_BELOW:
-            cell_text = np.vectorize(lambda v: number(v, 2) if np.isfinite(v) else "", otypes=[object])(shown)
+            cell_text = np.vectorize(lambda v: cell_number(v) if np.isfinite(v) else "", otypes=[object])(shown)
     margin = 1e-6 * (high - low)
     finite = np.isfinite(shown)
     above, below = finite & (shown > high + margin), finite & (shown < low - margin)

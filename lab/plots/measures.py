@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.plots.theme import bare_figure, escaped, integer_axis, number, theme
+from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, integer_axis, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -62,7 +62,7 @@ def probe_curve(probes: Probes, *, template: str = "light") -> go.Figure:
     fig.add_annotation(x=x[-1], y=probes.majority, text="commonest class", showarrow=False, yshift=9, xanchor="right")
     fig.update_xaxes(**integer_axis(rows), title="activations read after", showgrid=False)
     fig.update_yaxes(title="accuracy", range=[0, 1.02], showgrid=True)
-    return fig.update_layout(legend=dict(orientation="h", y=-0.2))
+    return fig.update_layout(legend=LEGEND_BELOW, margin=LEGEND_MARGIN)
 
 
 def dynamics_curves(dynamics: Dynamics, *, top: int | None = 12, template: str = "light") -> go.Figure:

@@ -112,6 +112,11 @@ def check_labels(labels: Sequence[Label] | None, default: Sequence[Label], what:
     return list(labels)
 
 
+LEGEND_BELOW = dict(orientation="h", yref="container", y=0.0, yanchor="bottom")
+"""A legend under the axis title, whatever the height of the figure; it wants ``LEGEND_MARGIN`` below the plot."""
+LEGEND_MARGIN = dict(b=96)
+
+
 def number(value: float, digits: int = 3) -> str:
     """A value for hover and titles: plain where it is readable, exponents where not."""
     value = float(value)
@@ -122,6 +127,14 @@ def number(value: float, digits: int = 3) -> str:
     if value == 0 or 10**-digits <= abs(value) < 10**5:
         return f"{value:.{digits}f}".replace("-", "−")
     return f"{value:.{digits - 1}e}".replace("-", "−")
+
+
+def cell_number(value: float) -> str:
+    """A value in four characters or so, for the inside of a cell; what rounds to 0 is "0", hover has the digits."""
+    if not 0 <= abs(value) < 100:
+        return number(value, 2)
+    text = f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+    return "0" if float(text) == 0 else text.replace("-", "−")
 
 
 def limit(value: float) -> str:

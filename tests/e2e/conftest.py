@@ -1,4 +1,4 @@
-"""One server and one browser for all tests of this folder."""
+"""One server for all tests of this folder, and a tab for each."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.apps.training import train_all
-from tests.e2e.serving import Server, browsing, serving
+from tests.e2e.serving import Server, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """A headless Chromium; see the `chromium` fixture for when there is none."""
-    with browsing(chromium) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="session")

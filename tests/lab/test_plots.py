@@ -470,29 +470,32 @@ def test_numbers_survive_the_export(model):
     assert repr(float(result.values[result.order()[0]])) in page
 
 
-def test_the_page_in_a_browser(words, chromium, tmp_path):
+def test_the_page_in_a_browser(words, browser, tmp_path):
     """Offline: no request but the page itself; tokens that look like mark-up are read as text; nothing runs."""
-    from playwright.sync_api import sync_playwright
-
     path = tmp_path / "figures.html"
     path.write_text(plots.to_offline_html(all_figures(words, TEXT), "Figures"), encoding="utf-8")
     requests, errors = [], []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.goto(path.as_uri())
-        page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 18", timeout=60_000)
-        head = page.locator("figure").nth(3)
-        ticks = head.locator(".xaxislayer-above text, .xtick text").all_text_contents()
-        browser.close()
+    page = browser.new_page()
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(path.as_uri())
+    page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 18", timeout=60_000)
+    head = page.locator("figure").nth(3)
+    ticks = head.locator(".xaxislayer-above text, .xtick text").all_text_contents()
+    page.close()
     assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [path.as_uri()]
     assert not errors
     result = attention_patterns(words, TEXT)
     expected = [text if len(text) <= 14 else f"{text[:13]}…" for text in result.token_texts]
     assert ticks == expected
+
+
+def test_numbers_fit_their_cells():
+    from lab.plots.theme import cell_number
+
+    values = {0.0034: "0", -0.0034: "0", 0.126: "0.13", 1.0: "1.00", -12.34: "−12.3", 1234.5: "1234.50"}
+    assert {value: cell_number(value) for value in values} == values
 
 
 def test_importing_the_package_does_not_import_plotly():
