@@ -196,7 +196,9 @@ def render() -> None:
     export_row(
         f"anatomy-{view}",
         frame=lambda: frame,
-        html=lambda: frame.to_html(index=False),
+        html=lambda: (
+            f"<!doctype html><meta charset='utf-8'><title>{t('anatomy.title')}</title>{frame.to_html(index=False)}"
+        ),
         json=lambda: json.dumps(
             {"config": config.to_dict(), "rows": json.loads(frame.to_json(orient="records"))}, indent=1
         ),
