@@ -329,7 +329,7 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
 def _check_heads(values: dict[str, Any], require: Any) -> None:
     d_model, n_heads, d_head = values["d_model"], values["n_heads"], values["d_head"]
     if d_head is None:
-        divisors = [n for n in range(1, d_model + 1) if d_model % n == 0 and n <= 64]
+        divisors = [n for n in range(1, min(d_model, 64) + 1) if d_model % n == 0]
         require(
             "n_heads",
             d_model % n_heads == 0,
