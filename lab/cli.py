@@ -76,6 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = words[0] if words else ""
         print(f"residlab {name}: {_sentence(problem)}", file=sys.stderr)
         return BAD_INPUT
+    except (MemoryError, RuntimeError) as problem:
+        if not isinstance(problem, MemoryError) and "allocate memory" not in str(problem):
+            raise
+        print(f"residlab {words[0]}: not enough memory: {_sentence(problem)}. Take a smaller model.", file=sys.stderr)
+        return BAD_INPUT
 
 
 def _dispatch(words: list[str]) -> int:

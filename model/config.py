@@ -251,6 +251,9 @@ def _rotary_scaling(values: dict[str, Any]) -> RotaryScaling:
     for name in values:
         if name not in known:
             raise ConfigError([("rotary_scaling", f"Unknown rotary_scaling key {name!r}{nearest(name, known)}")])
+    for name in ("kind", "factor"):
+        if name not in values:
+            raise ConfigError([("rotary_scaling", f"rotary_scaling needs kind and factor; {name} is missing.")])
     return RotaryScaling(**values)
 
 

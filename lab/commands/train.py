@@ -68,6 +68,8 @@ def train(options: Train) -> int:
 
     if options.resume is not None:
         return _resume(options)
+    if options.run == Path():
+        raise ValueError("--run is the current folder; name one for the run, for example runs/first.")
     config = run_config(options)
     path = options.run or _free_path(config)
     _refuse_existing(path)
@@ -110,7 +112,8 @@ def _resume(options: Train) -> int:
         raise ValueError(f"--resume goes on with the run as it is, so {', '.join(changed)} cannot be given with it.")
     run = find_run(options.resume or "")
     status = run.status()
-    if status.active:
+    # No process has taken a queued run yet; if one is about to, the folder's lock lets only one of us train.
+    if status.active and status.pid is not None:
         if status.state == "paused" or run.requested("pause"):
             run.request_continue()
             print(f"{run.path} was paused at step {status.step}; its process goes on.")

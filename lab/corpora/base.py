@@ -110,7 +110,7 @@ class Corpus:
         if self.tokenizer is not None:
             return self.tokenizer
         if self.default_tokenizer_spec == "word":
-            return WordTokenizer.train(self.text, extra=self.extra_words)
+            return WordTokenizer.train(self._words_of_both, extra=self.extra_words)
         if self.default_tokenizer_spec == "byte":
             return ByteTokenizer()
         return train_tokenizer(self.default_tokenizer_spec, self.text)
@@ -121,7 +121,15 @@ class Corpus:
             return self.default_tokenizer()
         if self.tokenizer is not None:
             raise ValueError(f"corpus {self.name!r} has its own tokenizer; use tokenizer 'auto', not {spec!r}")
-        return train_tokenizer(spec, self.text)
+        text = self._words_of_both if spec.partition(":")[0] == "word" else self.text
+        return train_tokenizer(spec, text)
+
+    @property
+    def _words_of_both(self) -> str:
+        """The text as a word tokenizer will meet it: a word that the cut between the splits halves is two words."""
+        train, validation = str(self.train), str(self.validation)
+        halved = train[-1:].strip() and validation[:1].strip()
+        return f"{train}\n{validation}" if halved else self.text
 
     def encode(self, tokenizer: Tokenizer, split: str) -> np.ndarray:
         """Token ids of a split [token], in the narrowest of uint16 and uint32 that holds the vocabulary."""

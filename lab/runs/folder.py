@@ -146,7 +146,10 @@ class Run:
         """The state now, with the liveness of its process checked."""
         self._require()
         path = self.path / "status.json"
-        raw = read_json(path) if path.is_file() else {}
+        try:
+            raw = read_json(path) if path.is_file() else {}
+        except ValueError as damage:  # one damaged file must not hide a whole folder of runs
+            raw = {"state": "failed", "error": str(damage), "max_steps": 1}
         heartbeat = raw.get("heartbeat")
         state, error = raw.get("state", "stopped"), raw.get("error")
         alive = state in ACTIVE_STATES and _alive(raw)

@@ -221,13 +221,14 @@ def _training_problems(config: TrainingConfig) -> list[Problem]:
         require(name, _whole(getattr(config, name), 1), "a whole number of at least 1")
     for name in (
         "warmup_steps",
-        "seed",
-        "data_seed",
         "optimizer_history",
         "sample_every",
         "divergence_patience",
     ):
         require(name, _whole(getattr(config, name), 0), "a whole number of at least 0")
+    for name in ("seed", "data_seed"):
+        value = getattr(config, name)
+        require(name, _whole(value, 0) and value < 2**63, "a whole number from 0 to 2^63 - 1")
     for name in ("lr", "muon_lr", "adam_eps", "divergence_factor"):
         value = getattr(config, name)
         require(name, _number(value) and value > 0, "a finite number above 0")

@@ -123,7 +123,7 @@ def build_run_config(
         raise ConfigError([("recipe", f"Unknown recipe {recipe!r}{nearest(recipe, RECIPES)}")])
     if "d_vocab" in model_overrides:
         raise ConfigError([("d_vocab", "d_vocab follows the tokenizer; choose data.tokenizer instead of setting it.")])
-    if (path := Path(corpus).expanduser()).exists() and corpus not in _built_in_corpora():
+    if corpus.strip() and (path := Path(corpus).expanduser()).exists() and corpus not in _built_in_corpora():
         corpus = str(path.resolve())  # so that the run can be taken up from another folder
     chosen = RECIPES[recipe]
     recommended = {**chosen.model_overrides, **chosen.model_by_preset.get(preset, {})}
