@@ -14,6 +14,14 @@ import torch
 from tests.model.variants import tiny, tokens
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled_before() -> None:
+    """torch counts recompilations of one function over all tests, and gives up after a few."""
+    import torch._dynamo
+
+    torch._dynamo.reset()
+
+
 def test_compiled_equals_eager_and_hooks_fire() -> None:
     model = tiny(positional_embedding_type="rotary", normalization_type="RMS")
     x = tokens()
