@@ -1,18 +1,34 @@
 """The explorer's words in two languages. `t("train.title")` is the string of the reader's language.
 
-A string is looked up by key in `en.STRINGS` or `zh.STRINGS`; both tables hold the same keys and the same placeholders,
-and a test says so. The language is `st.session_state["lang"]`: the address bar's `?lang=`, else the browser's, else
-English.
+Every file of `words` holds the words of one page or one shared part, each string as (English, Chinese) side by side,
+so that none can lack its translation. The language is `st.session_state["lang"]`: the address bar's `?lang=`, else the
+browser's, else English.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+
 import streamlit as st
 
-from apps.i18n import en, zh
+from apps.i18n import words
 
 LANGUAGES: dict[str, str] = {"en": "English", "zh": "中文"}
-TABLES: dict[str, dict[str, str]] = {"en": en.STRINGS, "zh": zh.STRINGS}
+
+
+def _tables() -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {name: {} for name in LANGUAGES}
+    for part in pkgutil.iter_modules(words.__path__):
+        for key, translations in importlib.import_module(f"{words.__name__}.{part.name}").WORDS.items():
+            if key in tables["en"]:
+                raise ValueError(f"apps/i18n/words: {key!r} is there twice, the second time in {part.name}.py")
+            for name, text in zip(LANGUAGES, translations, strict=True):
+                tables[name][key] = text
+    return tables
+
+
+TABLES: dict[str, dict[str, str]] = _tables()
 
 
 def language() -> str:

@@ -75,7 +75,7 @@ class TrainingConfig:
     data_seed: int = 0  # which windows make which batch
     precision: Precision = "auto"  # auto: bf16 where the hardware multiplies it natively and it pays
     device: Device = "auto"  # auto: cuda where there is one, else cpu
-    threads: int = 1  # CPU threads; two runs of one thread each beat one run of two
+    threads: int = 1  # CPU threads over all processes; two runs of one thread each beat one run of two
     compile: bool = False  # torch.compile the forward pass
     log_every: int = 10  # steps between lines of metrics
     eval_every: int = 250  # steps between evaluations of the whole validation split

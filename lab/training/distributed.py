@@ -46,6 +46,11 @@ class World:
         share = len(batch) // self.size
         return batch[self.rank * share : (self.rank + 1) * share]
 
+    def threads(self, wanted: int) -> int:
+        """This process' share of `wanted` threads, and no more than there are cores: waiting threads spin."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return max(1, min(wanted, cores) // self.size)
+
     def device(self, device: torch.device) -> torch.device:
         import torch
 

@@ -130,14 +130,15 @@ def _trainer(run: Run, data: TrainingData | None, corpus: Corpus | None, here: W
         data = prepare_data(config, tokenizer=tokenizer, corpus=corpus)
     resolved = resolve(config, data, here)
     device = here.device(resolve_device(resolved.training.device))
-    torch.set_num_threads(resolved.training.threads)
+    threads = here.threads(resolved.training.threads)
+    torch.set_num_threads(threads)
     if here.main:
         if resolved != config:
             write_json(run.path / "config.json", resolved.to_dict())
         if not tokenizer_path.is_file():
             write_json(tokenizer_path, data.tokenizer.to_dict())
         if not run.provenance:
-            record = provenance(data, device, resolved.training.threads, here.size)
+            record = provenance(data, device, threads, here.size)
             write_json(run.path / "provenance.json", record)
     here.wait()
     return Trainer(run, resolved, data, device, here, on_step)
