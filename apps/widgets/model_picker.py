@@ -9,10 +9,9 @@ import streamlit as st
 from apps import jobs, selection
 from apps.i18n import t
 from apps.widgets import notices
+from apps.widgets.checkpoint_slider import LATEST, checkpoint_slider
 from apps.widgets.plain import plain
 from lab.runs import Run, RunStatus, list_runs, runs_root
-
-LATEST = "latest"
 
 
 @dataclass(frozen=True)
@@ -88,19 +87,9 @@ def model_picker() -> Picked | None:
     run = by_id[chosen]
     status = run.status()
     steps = run.checkpoints()
-    options: list[int | str] = [LATEST, *reversed(steps)]
-    newest = t("picker.latest", step=steps[-1] if steps else "-")
-    step = selection.prepare("step", options, LATEST, parse=_step, what=t("picker.step"))
-    st.selectbox(
-        t("picker.step"), options, key="step", persist_state="session", disabled=not steps,
-        format_func=lambda value: newest if value == LATEST else f"{value:,}",
-    )  # fmt: skip
+    step = checkpoint_slider(steps)
     # While it trains the step belongs to the page's live part: the sidebar is drawn only once in a while.
     st.caption(t(f"picker.now_{status.state}") if status.active else plain(state_line(status)))
     if step == LATEST:
         return Picked(run, status, steps[-1] if steps else None)
     return Picked(run, status, int(step))
-
-
-def _step(text: str) -> int | str:
-    return LATEST if text == LATEST else int(text)

@@ -45,7 +45,7 @@ def test_switching_pages_keeps_run_checkpoint_prompt_and_layer(runs: Path) -> No
     at = open_page("attention", run="postnorm", step="6", prompt="lily gave", layer="1", head="1")
     at.switch_page("views/lens.py")
     checked(at.run())
-    assert (at.selectbox(key="run").value, at.selectbox(key="step").value) == ("postnorm", 6)
+    assert (at.selectbox(key="run").value, at.select_slider(key="step").value) == ("postnorm", 6)
     assert at.text_area(key="prompt").value == "lily gave"
     at.switch_page("views/attention.py")
     checked(at.run())

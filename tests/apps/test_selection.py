@@ -46,7 +46,7 @@ def test_a_bad_number_in_a_link_is_clamped_with_a_notice(name: str, bad: str, sh
 
 def test_a_missing_checkpoint_in_a_link_becomes_the_nearest(runs: Path) -> None:
     at = open_page("lens", run="tiny", step="500")
-    assert at.selectbox(key="step").value == 12
+    assert at.select_slider(key="step").value == 12
     assert "500" in said(at, "warning")
 
 

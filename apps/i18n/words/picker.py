@@ -6,8 +6,6 @@ WORDS: dict[str, tuple[str, str]] = {
         "Runs being trained come first, then the one that changed last.",
         "正在训练的排在最前，其次是最近有变化的。",
     ),
-    "picker.step": ("Checkpoint", "检查点"),
-    "picker.latest": ("latest ({step})", "最新（{step}）"),
     "picker.none": ("No runs in {folder} yet.", "{folder} 里还没有运行。"),
     "picker.now_queued": ("starting", "正在启动"),
     "picker.now_running": ("training now", "正在训练"),
