@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from lab.analysis.direct_paths import PathPatching, path_patching
     from lab.analysis.dynamics import Dynamics, checkpoint_dynamics
     from lab.analysis.effects import InterventionEffect, intervention_effect
+    from lab.analysis.emergence import Formation, formation
     from lab.analysis.estimates import attribution_patching
+    from lab.analysis.film import measured_film, recorded_film
     from lab.analysis.heads import HeadScores, head_scores
     from lab.analysis.inspection import inspect_prompt
     from lab.analysis.interventions import Ablate, Intervention, KnockOut, Patch, Scale, Steer, apply
@@ -35,6 +37,7 @@ _HOME = {
     "AttentionPatterns": "attention",
     "Dynamics": "dynamics",
     "Faithfulness": "circuits",
+    "Formation": "emergence",
     "HeadScores": "heads",
     "HeadWeights": "composition",
     "Intervention": "interventions",
@@ -68,6 +71,7 @@ _HOME = {
     "conllu_labels": "probe_labels",
     "corpus_labels": "probe_labels",
     "fit_probes": "probes",
+    "formation": "emergence",
     "function_labels": "probe_labels",
     "head_scores": "heads",
     "head_tokens": "composition",
@@ -76,10 +80,12 @@ _HOME = {
     "intervention_effect": "effects",
     "logit_contributions": "contributions",
     "logit_lens": "lens",
+    "measured_film": "film",
     "neuron_tokens": "composition",
     "path_patching": "direct_paths",
     "planted_induction": "planted",
     "read_labels": "probe_labels",
+    "recorded_film": "film",
     "residual_decomposition": "decomposition",
     "residual_norms": "norms",
     "source_contributions": "sources",
@@ -92,6 +98,7 @@ __all__ = [
     "AttentionPatterns",
     "Dynamics",
     "Faithfulness",
+    "Formation",
     "HeadScores",
     "HeadWeights",
     "Intervention",
@@ -125,6 +132,7 @@ __all__ = [
     "conllu_labels",
     "corpus_labels",
     "fit_probes",
+    "formation",
     "function_labels",
     "head_scores",
     "head_tokens",
@@ -133,10 +141,12 @@ __all__ = [
     "intervention_effect",
     "logit_contributions",
     "logit_lens",
+    "measured_film",
     "neuron_tokens",
     "path_patching",
     "planted_induction",
     "read_labels",
+    "recorded_film",
     "residual_decomposition",
     "residual_norms",
     "source_contributions",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lab.plots.cells import heatmap
     from lab.plots.curves import decimate, loss_curves, residual_norms
     from lab.plots.export import CONFIG, to_offline_html
+    from lab.plots.film import film_curves, film_grid, layer_curves
     from lab.plots.lens import lens_grid
     from lab.plots.measures import dynamics_curves, effect_bars, probe_curve, source_bars
     from lab.plots.patching import composition_map, copying_map, patching_grid, path_patching_map
@@ -27,8 +28,11 @@ _HOME = {
     "decimate": "curves",
     "dynamics_curves": "measures",
     "effect_bars": "measures",
+    "film_curves": "film",
+    "film_grid": "film",
     "head_score_map": "attention",
     "heatmap": "cells",
+    "layer_curves": "film",
     "lens_grid": "lens",
     "loss_curves": "curves",
     "next_token_bars": "bars",
@@ -50,8 +54,11 @@ __all__ = [
     "decimate",
     "dynamics_curves",
     "effect_bars",
+    "film_curves",
+    "film_grid",
     "head_score_map",
     "heatmap",
+    "layer_curves",
     "lens_grid",
     "loss_curves",
     "next_token_bars",

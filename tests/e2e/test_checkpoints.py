@@ -1,0 +1,87 @@
+"""Scrubbing through training in a real browser: keys move the slider, the film plays, a click on a curve follows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.apps.test_dynamics import write_film
+from tests.e2e.serving import PATIENCE, Server, settled, widget
+from tests.e2e.test_reading import HOVER, open_link
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+COLOURS = "key => Array.from(document.querySelector(`.st-key-${key} .js-plotly-plot`).data[0].z[1])"
+
+
+def pattern(runs: Path, step: int, prompt: str) -> list[float]:
+    """Row 1 of the attention pattern of L1H1 of the model itself, at a checkpoint."""
+    from lab.models import open_model
+
+    name = "blocks.1.attn.hook_pattern"
+    _, cache = open_model(f"{runs / 'tiny'}@{step}").run_with_cache(prompt, names_filter=name)
+    return [float(value) for value in cache[name][0, 1, 1, :2]]
+
+
+def at_step(page: Page, step: int | None) -> None:
+    """Wait until the address names this checkpoint (None: the latest, which it does not name) and the page is drawn."""
+    there = re.compile(rf"[?&]step={step}(&|$)") if step is not None else re.compile(r"^(?!.*[?&]step=)")
+    page.wait_for_url(there, timeout=PATIENCE)
+    settled(page)
+
+
+def test_the_arrow_keys_scrub_through_training_and_the_picture_follows(server: Server, page: Page) -> None:
+    prompt = "the cat"
+    open_link(page, server, "attention", prompt=prompt, layer="1", head="1")
+    thumb = widget(page, "step").get_by_role("slider")
+    thumb.focus()
+    page.keyboard.press("ArrowLeft")  # from the latest to its own step, 12
+    page.keyboard.press("ArrowLeft")
+    at_step(page, 6)
+    page.locator(".st-key-attention_head .js-plotly-plot").wait_for(timeout=PATIENCE)
+    assert page.evaluate(COLOURS, "attention_head")[:2] == pytest.approx(pattern(server.runs, 6, prompt), abs=1e-5)
+    thumb.focus()
+    page.keyboard.press("ArrowLeft")
+    at_step(page, 0)
+    assert page.evaluate(COLOURS, "attention_head")[:2] == pytest.approx(pattern(server.runs, 0, prompt), abs=1e-5)
+    page.get_by_role("link", name="Lens").click()
+    page.wait_for_url(re.compile(r"/lens\?.*step=0"), timeout=PATIENCE)
+    page.reload()
+    settled(page)
+    assert thumb.get_attribute("aria-valuetext") == "0"
+
+
+def test_the_film_plays_to_the_end(server: Server, page: Page) -> None:
+    open_link(page, server, "attention", prompt="the cat", layer="1", head="1")
+    seen: list[str] = []
+    page.on("framenavigated", lambda frame: seen.append(frame.url))
+    widget(page, "film_play").get_by_role("button").click()
+    widget(page, "film_play").get_by_text("Pause").wait_for(timeout=PATIENCE)
+    widget(page, "film_play").get_by_text("Play").wait_for(timeout=PATIENCE)
+    settled(page)
+    steps = [found[1] if (found := re.search(r"[?&]step=(\d+)", url)) else "latest" for url in seen]
+    assert [step for at, step in enumerate(steps) if at == 0 or step != steps[at - 1]] == ["0", "6", "latest"]
+    assert page.evaluate(COLOURS, "attention_head")[:2] == pytest.approx(pattern(server.runs, 12, "the cat"), abs=1e-5)
+
+
+def test_a_click_on_the_curves_shows_that_head_at_that_checkpoint(server: Server, page: Page) -> None:
+    write_film(server.runs / "postnorm")
+    page.goto(f"{server.url}/dynamics?run=postnorm&lang=en&layer=0&head=1")
+    settled(page)
+    page.locator(".st-key-dynamics_curves .js-plotly-plot").scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    # The film is made up; of its steps the run keeps a checkpoint at 0, which is at 0 on the axis too.
+    x, y = page.evaluate(HOVER, ["dynamics_curves", 0.15, 0])
+    page.mouse.move(x - 2, y - 2)
+    page.mouse.move(x, y, steps=4)
+    page.mouse.click(x, y)
+    page.wait_for_url(re.compile(r"layer=1"), timeout=PATIENCE)
+    at_step(page, 0)
+    assert "head=1" not in page.url  # head 0 is the default
+    assert page.get_by_text("L1H0: the largest change of induction").is_visible()

@@ -1,0 +1,83 @@
+"""The film of a run: what it wrote down is what its checkpoints say, and when a value formed is read off right."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from lab.analysis import Dynamics, checkpoint_dynamics, formation, measured_film, recorded_film
+from lab.plots import film_curves, film_grid, layer_curves
+from lab.runs import Run
+
+
+def film(values: list[list[float]], steps: tuple[int, ...]) -> Dynamics:
+    array = np.array(values, dtype=float).reshape(len(steps), 1, -1)
+    labels = tuple(f"L0H{head}" for head in range(array.shape[2]))
+    return Dynamics(np.array(steps), array, labels, "induction", "made up")
+
+
+def test_what_training_wrote_down_is_what_its_checkpoints_say(trained):
+    run = Run(trained.run("a"))
+    written, taken = recorded_film(run), measured_film(run, steps=run.checkpoints()[:2])
+    assert {"induction", "entropy", "residual_rms", "grad_norm"} <= written.keys()
+    assert written["residual_rms"].values.shape == (len(run.checkpoints()), 2)
+    assert taken["induction"].labels == written["induction"].labels
+    for name, series in taken.items():
+        rows = [written[name].steps.tolist().index(step) for step in series.steps.tolist()]
+        assert written[name].values[rows] == pytest.approx(series.values, abs=1e-6, nan_ok=True)
+        assert np.array_equal(series.values, checkpoint_dynamics(run, name, steps=series.steps).values, equal_nan=True)
+
+
+def test_lines_that_are_damaged_or_of_another_shape_are_left_out(tmp_path):
+    run = Run(tmp_path / "r")
+    run.create({"training": {"steps": 4}})
+    assert recorded_film(run) == {}
+    lines = [
+        {"step": 0, "induction": [[0.1, None]], "grad_norm": [1.0]},
+        {"step": 1, "induction": [[0.2]]},
+        {"step": 2, "induction": "no", "grad_norm": [2.0]},
+        {"induction": [[0.3, 0.3]]},
+        {"step": 4, "induction": [[0.4, 0.5]], "grad_norm": [[1.0]]},
+    ]
+    (run.path / "dynamics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = recorded_film(run)
+    assert found["induction"].steps.tolist() == [0, 4] and math.isnan(found["induction"].values[0, 0, 1])
+    assert found["grad_norm"].steps.tolist() == [0, 2] and "entropy" not in found
+
+
+def test_when_a_value_formed(tmp_path):
+    found = formation(film([[0.1, 0.9], [0.2, 0.9], [0.8, math.nan], [0.7, 0.3]], (0, 1, 2, 4)), 0.5)
+    assert found.reached.tolist() == [2, 0]
+    assert found.change[0] == pytest.approx(0.6) and found.between[0].tolist() == [1, 2]
+    assert (found.largest[0], found.largest_at[0], found.final[0]) == (0.8, 2, 0.7)
+    assert found.change[1] == pytest.approx(0.0)  # the moves to and from what is no number do not count
+    assert formation(film([[0.1, 0.2]], (3,)), 0.5).reached.tolist() == [-1, -1]
+    assert math.isnan(formation(film([[0.1, 0.2]], (3,)), 0.5).change[0])
+    with pytest.raises(ValueError, match="has no checkpoints"):
+        formation(Dynamics(np.zeros(0, int), np.zeros((0, 1, 1)), ("L0H0",), "induction", "r"), 0.5)
+    json.loads(found.to_json())
+    assert len(found.to_frame()) == 2
+
+
+@pytest.mark.parametrize("template", ["light", "dark"])
+def test_the_figures_draw_the_films_numbers(template):
+    series = film([[0.1, 0.2], [0.6, math.nan]], (0, 8))
+    metrics = [{"step": 0, "val_loss": 2.0}, {"step": 4, "train_loss": None}, {"step": 8, "train_loss": 1.5}]
+    fig = film_curves(series, metrics, chosen=(0, 1), step=8, threshold=0.3, between=(0, 8), template=template)
+    lines = [trace for trace in fig.data if trace.legendgroup == "layer 0"]
+    assert list(lines[0].y) == [0.1, 0.6]
+    assert lines[1].line.width > lines[0].line.width
+    assert lines[1].customdata.tolist() == [[0, 1, 0], [0, 1, 8]]
+    assert {trace.name for trace in fig.data} == {"layer 0", "training loss", "validation loss"}
+    assert "L0H1 goes from 0.200 to not a number" in fig.layout.meta["alt"]
+    grid = film_grid(series, chosen=(0, 1), threshold=0.3, template=template)
+    assert grid.data[0].z.tolist()[0] == pytest.approx([0.1, 0.6]) and grid.data[0].zmax == 1.0
+    assert list(grid.data[0].text[0]) == ["", "0.60"]
+    layers = Dynamics(np.array([0, 8]), np.array([[1.0, 2.0], [3.0, 4.0]]), ("L0", "L1"), "grad_norm", "r")
+    panels = layer_curves({"grad_norm": layers, "residual_rms": layers}, step=0, template=template)
+    assert len(panels.data) == 4 and panels.layout.yaxis2.type == "log"
+    with pytest.raises(ValueError, match="no measure"):
+        layer_curves({})
