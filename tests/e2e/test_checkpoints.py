@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-COLOURS = "key => Array.from(document.querySelector(`.st-key-${key} .js-plotly-plot`).data[0].z[1])"
+COLOURS = "key => Array.from(document.querySelector(`.st-key-${key} .js-plotly-plot`).calcdata[0][0].z[1])"
 
 
 def pattern(runs: Path, step: int, prompt: str) -> list[float]:
@@ -62,8 +62,8 @@ def test_the_film_plays_to_the_end(server: Server, page: Page) -> None:
     seen: list[str] = []
     page.on("framenavigated", lambda frame: seen.append(frame.url))
     widget(page, "film_play").get_by_role("button").click()
-    widget(page, "film_play").get_by_text("Pause").wait_for(timeout=PATIENCE)
-    widget(page, "film_play").get_by_text("Play").wait_for(timeout=PATIENCE)
+    widget(page, "film_play").get_by_role("button", name="Pause").first.wait_for(timeout=PATIENCE)
+    widget(page, "film_play").get_by_role("button", name="Play").first.wait_for(timeout=PATIENCE)
     settled(page)
     steps = [found[1] if (found := re.search(r"[?&]step=(\d+)", url)) else "latest" for url in seen]
     assert [step for at, step in enumerate(steps) if at == 0 or step != steps[at - 1]] == ["0", "6", "latest"]
