@@ -26,6 +26,7 @@ PAGES = (
     ("lens", ":material/search:", "look"),
     ("attention", ":material/grid_on:", "look"),
     ("contributions", ":material/bar_chart:", "look"),
+    ("probes", ":material/labs:", "look"),
     ("dynamics", ":material/timeline:", "look"),
     ("anatomy", ":material/account_tree:", "look"),
 )

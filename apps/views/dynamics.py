@@ -111,7 +111,8 @@ def _table(film: Film, measure: str, threshold: float) -> None:
     frame = pd.DataFrame(columns).astype({kind: "Int64" for kind in KINDS if kind in film})
     what = t(f"dynamics.{measure}")
     st.dataframe(
-        frame, hide_index=True, width="stretch", height=min(420, 35 * (len(frame) + 1) + 3), key="dynamics_table", placeholder="–",
+        frame, hide_index=True, width="stretch", height=min(420, 35 * (len(frame) + 1) + 3), key="dynamics_table",
+        placeholder="–",
         column_config={
             "head": t("select.head"),
             **{

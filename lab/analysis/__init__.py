@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lab.analysis.effects import InterventionEffect, intervention_effect
     from lab.analysis.emergence import Formation, formation
     from lab.analysis.estimates import attribution_patching
-    from lab.analysis.film import measured_film, recorded_film
+    from lab.analysis.film import measured_film, probed_film, recorded_film
     from lab.analysis.heads import HeadScores, head_scores
     from lab.analysis.inspection import inspect_prompt
     from lab.analysis.interventions import Ablate, Intervention, KnockOut, Patch, Scale, Steer, apply
@@ -84,6 +84,7 @@ _HOME = {
     "neuron_tokens": "composition",
     "path_patching": "direct_paths",
     "planted_induction": "planted",
+    "probed_film": "film",
     "read_labels": "probe_labels",
     "recorded_film": "film",
     "residual_decomposition": "decomposition",
@@ -145,6 +146,7 @@ __all__ = [
     "neuron_tokens",
     "path_patching",
     "planted_induction",
+    "probed_film",
     "read_labels",
     "recorded_film",
     "residual_decomposition",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from lab.analysis.dynamics import Dynamics, checkpoint_dynamics
 from lab.analysis.heads import SCORES, head_scores
+from lab.analysis.probe_labels import LabelledTokens
+from lab.analysis.probes import fit_probes
 from lab.runs import Run, find_run
 
 if TYPE_CHECKING:
@@ -72,6 +75,30 @@ def measured_film(
         )
         for index, name in enumerate(SCORES)
     }
+
+
+def probed_film(
+    run: Run | str | os.PathLike[str],
+    labels: LabelledTokens,
+    *,
+    site: str = "resid_post",
+    examples: int = 12_000,
+    seed: int = 0,
+    steps: Sequence[int] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> Dynamics:
+    """Accuracy of probes [checkpoint, row], fitted anew at every checkpoint of a run: see ``fit_probes``."""
+    rows: tuple[str, ...] = ()
+
+    def accuracy(model: GPT) -> np.ndarray:
+        nonlocal rows
+        found = fit_probes(model, labels, site=site, examples=examples, seed=seed, bootstrap=0)
+        rows = found.rows
+        return found.accuracy
+
+    taken = checkpoint_dynamics(run, accuracy, steps=steps, progress=progress, cancel=cancel)
+    return dataclasses.replace(taken, labels=rows, measure=f"accuracy of probes for {labels.name}")
 
 
 def _array(value: Any, rank: int) -> np.ndarray | None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lab.plots.attention import attention_head, attention_mosaic, head_score_map
     from lab.plots.bars import contribution_bars, next_token_bars
     from lab.plots.cells import heatmap
+    from lab.plots.confusion import confusion_map
     from lab.plots.curves import decimate, loss_curves, residual_norms
     from lab.plots.export import CONFIG, to_offline_html
     from lab.plots.film import film_curves, film_grid, layer_curves
@@ -23,6 +24,7 @@ _HOME = {
     "attention_head": "attention",
     "attention_mosaic": "attention",
     "composition_map": "patching",
+    "confusion_map": "confusion",
     "contribution_bars": "bars",
     "copying_map": "patching",
     "decimate": "curves",
@@ -49,6 +51,7 @@ __all__ = [
     "attention_head",
     "attention_mosaic",
     "composition_map",
+    "confusion_map",
     "contribution_bars",
     "copying_map",
     "decimate",

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from lab.analysis import Dynamics, checkpoint_dynamics, formation, measured_film, recorded_film
-from lab.plots import film_curves, film_grid, layer_curves
+from lab.analysis import (
+    Dynamics,
+    checkpoint_dynamics,
+    fit_probes,
+    formation,
+    function_labels,
+    measured_film,
+    probed_film,
+    recorded_film,
+)
+from lab.models import open_model
+from lab.plots import confusion_map, film_curves, film_grid, layer_curves
 from lab.runs import Run
 
 
@@ -81,3 +92,28 @@ def test_the_figures_draw_the_films_numbers(template):
     assert len(panels.data) == 4 and panels.layout.yaxis2.type == "log"
     with pytest.raises(ValueError, match="no measure"):
         layer_curves({})
+
+
+def test_probes_at_every_checkpoint_are_the_probes_of_each(trained):
+    run = Run(trained.run("a"))
+    size = open_model(run.path).config.d_vocab
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(size, size=30).tolist() for _ in range(12)]
+    labels = function_labels(documents, lambda ids, at: "even" if ids[at] % 2 == 0 else "odd")
+    steps = [run.checkpoints()[0], run.checkpoints()[-1]]
+    told = []
+    film = probed_film(run, labels, examples=300, steps=steps, progress=lambda done, n: told.append((done, n)))
+    assert film.labels == ("embed", "L0", "L1") and told == [(1, 2), (2, 2)]
+    for index, step in enumerate(steps):
+        alone = fit_probes(open_model(run.checkpoint_path(step)), labels, examples=300, bootstrap=0)
+        assert np.array_equal(film.values[index], alone.accuracy)
+    figure = confusion_map(alone, 0)
+    assert figure.data[0].z.sum(1) == pytest.approx(np.ones(2)) and "Worst: " in figure.layout.meta["alt"]
+
+
+def test_a_class_without_test_tokens_is_a_blank_row():
+    counts = np.array([[[3, 1], [0, 0]]])
+    made_up = SimpleNamespace(confusion=counts, rows=("L0",), classes=("<b>a", "b"), accuracy=np.array([0.75]))
+    figure = confusion_map(made_up, 0, template="dark")
+    assert figure.data[0].z.tolist()[0] == [0.75, 0.25] and np.isnan(figure.data[0].z[1]).all()
+    assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;a (4)"

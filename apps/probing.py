@@ -1,0 +1,119 @@
+"""Ask for probes of a picked model, and keep the answers: labels, fits, and fits at every checkpoint of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from apps.inspection import Checkpoint, open_checkpoint
+from apps.kept import kept
+
+if TYPE_CHECKING:
+    from lab.analysis import Dynamics, LabelledTokens, Probes
+    from lab.runs import Run
+
+TEXT_SOURCES = ("stories", "python")
+CHARACTERS_A_LABEL = 60  # of a generated corpus, a tenth of which is read and most of whose words are labelled
+CHEAP = 3_000_000  # rows x width x examples that take a few seconds on one core
+MOST_CHECKPOINTS = 12
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a probe is to read, where, from how much, against which control. Hashable: the key of an answer.
+
+    seed: of the corpus. The model's own corpus is asked for with the seed it was made with, so that what is read
+    here is its validation part.
+    """
+
+    labels: str
+    site: str
+    examples: int
+    control: str
+    seed: int = 0
+
+
+def label_choices(corpus: str | None) -> list[str]:
+    """Labels there may be, "stories:pos" and so on: those of the model's own corpus first, then those of texts."""
+    from lab.corpora import corpus_infos
+
+    infos = {info.name: info for info in corpus_infos() if info.label_layers}
+    names = [name for name in (corpus, *TEXT_SOURCES) if name in infos]
+    return [f"{name}:{layer}" for name in dict.fromkeys(names) for layer in infos[name].label_layers]
+
+
+@st.cache_resource(max_entries=12, show_spinner=False)
+def labels(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> LabelledTokens:
+    """Labels on the tokens of this model. Raises ValueError where its tokenizer cannot read the text."""
+    from lab.analysis import corpus_labels
+    from lab.corpora import open_corpus
+
+    name, _, layer = spec.partition(":")
+    tokenizer = open_checkpoint(checkpoint).tokenizer
+    if tokenizer is None:
+        raise ValueError("the model has no tokenizer, and labels belong to tokens of a text")
+    size = examples * CHARACTERS_A_LABEL if name != "python" else None
+    return corpus_labels(open_corpus(name, seed=seed, size=size), tokenizer, layer)
+
+
+def _labels_for(checkpoint: Checkpoint, question: Question) -> LabelledTokens:
+    found: LabelledTokens = labels(checkpoint, question.labels, question.examples, question.seed)
+    return found
+
+
+def is_cheap(checkpoint: Checkpoint, question: Question) -> bool:
+    """Whether the fit takes a few seconds, so that a page may do it unasked."""
+    config = open_checkpoint(checkpoint).config
+    width = config.d_mlp if question.site == "neuron" else config.d_model
+    return (config.n_layers + 1) * width * question.examples <= CHEAP
+
+
+def known(checkpoint: Checkpoint, question: Question) -> Probes | None:
+    """The answer, when it is there already."""
+    answer: Probes | None = kept("probes", 64).get((checkpoint, question))
+    return answer
+
+
+def fit(checkpoint: Checkpoint, question: Question, told: Told) -> Probes:
+    """The answer, fitted now. Raises ValueError with a sentence for labels that cannot be fitted."""
+    from lab.analysis import fit_probes
+
+    answer = fit_probes(
+        open_checkpoint(checkpoint), _labels_for(checkpoint, question), site=question.site,
+        examples=question.examples, control=question.control, progress=told,
+    )  # fmt: skip
+    kept("probes", 64).put((checkpoint, question), answer)
+    return answer
+
+
+def film_steps(run: Run) -> list[int]:
+    """The checkpoints at which probes are fitted: all, or so many with the first and the last among them."""
+    steps = run.checkpoints()
+    if len(steps) <= MOST_CHECKPOINTS:
+        return steps
+    places = [round(at * (len(steps) - 1) / (MOST_CHECKPOINTS - 1)) for at in range(MOST_CHECKPOINTS)]
+    return [steps[place] for place in dict.fromkeys(places)]
+
+
+def known_film(run: Run, question: Question) -> Dynamics | None:
+    """The answer at every checkpoint, when it is there already."""
+    answer: Dynamics | None = kept("probe films").get((str(run.path), tuple(film_steps(run)), question))
+    return answer
+
+
+def film(run: Run, checkpoint: Checkpoint, question: Question, told: Told) -> Dynamics:
+    """The accuracy at every checkpoint, fitted now. Raises ValueError as `fit` does."""
+    from lab.analysis import probed_film
+
+    steps = film_steps(run)
+    answer = probed_film(
+        run, _labels_for(checkpoint, question), site=question.site, examples=question.examples,
+        steps=steps, progress=told,
+    )  # fmt: skip
+    kept("probe films").put((str(run.path), tuple(steps), question), answer)
+    return answer
