@@ -63,7 +63,15 @@ def default_prompt(run: Run, tokenizer: Any) -> str:
             continue
         if ids:
             return text if len(ids) <= DEFAULT_PROMPT_TOKENS else str(tokenizer.decode(ids[:DEFAULT_PROMPT_TOKENS]))
-    return str(tokenizer.decode(range(min(8, tokenizer.vocab_size))))
+    marks = {tokenizer.bos_id, tokenizer.eos_id}
+    plain_ids = [i for i in range(min(10, tokenizer.vocab_size)) if i not in marks][-6:]
+    begun = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
+    text = str(tokenizer.decode([*begun, *plain_ids]))
+    try:
+        whole = list(tokenizer.encode(text)) == [*begun, *plain_ids]
+    except ValueError:
+        whole = False
+    return text if whole else str(tokenizer.decode(plain_ids))
 
 
 def inspected(name: str, *, cut: bool = True) -> Inspected | None:

@@ -1,4 +1,8 @@
-"""Which run, which checkpoint: the selection in the sidebar that every page follows."""
+"""Which run, which checkpoint: the selection in the sidebar that every page follows.
+
+A model that was trained elsewhere (GPT-2, a Llama) becomes a run when it is opened, so there is one kind of thing to
+pick.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from apps import jobs, selection
+from apps import elsewhere, jobs, selection
 from apps.i18n import t
 from apps.widgets import notices
 from apps.widgets.checkpoint_slider import LATEST, checkpoint_slider
+from apps.widgets.open_elsewhere import arrived, open_elsewhere
 from apps.widgets.plain import plain
 from lab.runs import Run, RunStatus, list_runs, runs_root
 
@@ -31,6 +36,11 @@ class Picked:
     def name(self) -> str:
         """For file names and titles."""
         return f"{self.run.id}@{self.step}"
+
+    @property
+    def came_from(self) -> str | None:
+        """Where a model that was not trained here came from ("weights of gpt2"); None for one trained here."""
+        return elsewhere.came_from(self.run)
 
 
 def ordered_runs() -> list[Run]:
@@ -54,7 +64,7 @@ def start_tiny() -> None:
     """Callback: train the first-visit model, or show it when it is being trained already."""
     try:
         show_run(jobs.start_tiny().run)
-    except (jobs.TooManyRuns, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         notices.add("error", str(error), about="start")
 
 
@@ -73,10 +83,13 @@ def state_line(status: RunStatus) -> str:
 
 def model_picker() -> Picked | None:
     """Draw the picker in the sidebar; None when there is no run at all."""
+    if run_id := arrived():
+        st.session_state["run"], st.session_state["step"] = run_id, LATEST
     runs = ordered_runs()
     if not runs:
         st.caption(t("picker.none", folder=plain(str(runs_root()))))
         offer_tiny("tiny_sidebar")
+        open_elsewhere()
         return None
     by_id = {run.id: run for run in runs}
     # Always in the address: a reload must show the same run, also after a newer one has started.
@@ -89,7 +102,12 @@ def model_picker() -> Picked | None:
     steps = run.checkpoints()
     step = checkpoint_slider(steps)
     # While it trains the step belongs to the page's live part: the sidebar is drawn only once in a while.
-    st.caption(t(f"picker.now_{status.state}") if status.active else plain(state_line(status)))
+    source = elsewhere.came_from(run)
+    if source is not None:
+        st.caption(plain(t("picker.came_from", source=source)))
+    else:
+        st.caption(t(f"picker.now_{status.state}") if status.active else plain(state_line(status)))
+    open_elsewhere()
     if step == LATEST:
         return Picked(run, status, steps[-1] if steps else None)
     return Picked(run, status, int(step))

@@ -47,10 +47,15 @@ class Prompt:
 
 
 def displays_of(tokenizer: Any, ids: Any) -> list[str]:
-    """Visible forms of some token ids that need not form a text (alternatives, a vocabulary)."""
+    """Visible forms of some token ids that need not form a text (alternatives, a vocabulary).
+
+    A model's vocabulary may have rows that no text uses; those show as #id.
+    """
     from lab.tokenizers import token_labels
 
-    return [label.display for label in token_labels(tokenizer, ids)]
+    ids = [int(i) for i in ids]
+    known = iter(token_labels(tokenizer, [i for i in ids if i < tokenizer.vocab_size]))
+    return [next(known).display if i < tokenizer.vocab_size else f"#{i}" for i in ids]
 
 
 def tokenize(tokenizer: Any, text: str, unknown: str = "error") -> Prompt:
@@ -99,6 +104,7 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
             None: no cut (generation slides its window).
     """
     from lab.tokenizers import UnknownCharacters
+    from model.pretrained.tokenizer import UnknownText
 
     selection.prepare_text("prompt", default)
     left, right = st.columns([5, 1.4], vertical_alignment="bottom")
@@ -120,12 +126,16 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
         return None
     unknown = "error"
     try:
-        prompt = tokenize(tokenizer, text)
-    except UnknownCharacters as error:
-        unknown = _unknown_offer(list(error.characters), error.unit)
-        if unknown == "error":
-            return None
-        prompt = tokenize(tokenizer, text, unknown)
+        try:
+            prompt = tokenize(tokenizer, text)
+        except (UnknownCharacters, UnknownText) as error:
+            unknown = _unknown_offer(list(error.characters), error.unit)
+            if unknown == "error":
+                return None
+            prompt = tokenize(tokenizer, text, unknown)
+    except ValueError as error:  # nothing to replace them with, or text that this tokenizer cannot read at all
+        st.error(plain(t("prompt.unreadable", reason=str(error))))
+        return None
     if not prompt.ids and tokenizer.bos_id is not None:
         prompt = tokenize_ids(tokenizer, text, [tokenizer.bos_id])
         st.caption(t("prompt.from_bos"))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 STATES = ("queued", "running", "paused", "stopped", "done", "diverged", "failed")
 ACTIVE_STATES = ("queued", "running", "paused")
 CONTROLS = ("stop", "pause")
+MODELS = "models"
 
 ENDED_SILENTLY = "the process ended without saying so"
 START_GRACE = 60.0  # seconds a queued run may take until its process has written its own number down
@@ -319,6 +320,11 @@ def runs_root() -> Path:
     return Path(os.environ.get("RESIDLAB_RUNS") or "runs")
 
 
+def models_folder() -> Path:
+    """Where folders with models that were trained elsewhere may lie, below the runs; none of them is a run."""
+    return runs_root() / MODELS
+
+
 def run_path(run_id: str, root: str | os.PathLike[str] | None = None) -> Path:
     """The folder of the run called `run_id` below `root`.
 
@@ -362,7 +368,9 @@ def list_runs(root: str | os.PathLike[str] | None = None, *, depth: int = 3) -> 
 
     [] where there is no root.
     """
-    runs = [Run(path) for path in _run_folders(Path(root) if root is not None else runs_root(), depth)]
+    base = Path(root) if root is not None else runs_root()
+    kept_apart = base / MODELS
+    runs = [Run(path) for path in _run_folders(base, depth) if kept_apart not in path.parents]
 
     def changed(run: Run) -> float:
         status = run.path / "status.json"

@@ -40,6 +40,18 @@ WORDS: dict[str, tuple[str, str]] = {
         "The tokenizer does not know {n} of these symbols: {shown}.",
         "词元化不认识其中 {n} 个符号：{shown}。",
     ),
+    "prompt.unknown_name": (
+        "The tokenizer does not know {n} of these names: {shown}.",
+        "词元化不认识其中 {n} 个名称：{shown}。",
+    ),
+    "prompt.unknown_part": (
+        "The tokenizer does not know {n} parts of this text: {shown}.",
+        "词元化不认识这段文字中的 {n} 处：{shown}。",
+    ),
+    "prompt.unreadable": (
+        "This prompt cannot be read: {reason}",
+        "读不了这个提示：{reason}",
+    ),
     "prompt.and_more": (" and {n} more", "，还有 {n} 个"),
     "prompt.unknown_choice": ("What to do with what it does not know", "不认识的怎么办"),
     "prompt.unknown_error": ("Ask me", "先问我"),
