@@ -12,7 +12,7 @@ if sys.path[0] != _PROJECT:
 
 import streamlit as st  # noqa: E402
 
-from apps import warm  # noqa: E402
+from apps import jobs, warm  # noqa: E402
 from apps.i18n import t  # noqa: E402
 from apps.widgets import notices  # noqa: E402
 from apps.widgets.language_choice import language_choice, settle_language  # noqa: E402
@@ -48,6 +48,7 @@ def main() -> None:
     """Settle the language, draw the sidebar, run the page."""
     st.set_page_config(page_title="Residual Lab", page_icon=":material/insights:", layout="wide")
     settle_language()
+    jobs.wake_queue()
     sections: dict[str, list[st.Page]] = {}
     for name, icon, section in PAGES:
         page = st.Page(

@@ -1,18 +1,19 @@
-"""Start, pause, resume and stop training from the browser. The trainer is a process; the app only reads its folder.
+"""Start, queue, pause, resume and stop training from the browser. Trainers are processes; the app reads their folders.
 
 A process-wide lock and a look at the living runs make "Start" safe to press twice: the same configuration that is
-already being trained is shown instead of being started again.
+already being trained is shown instead of being started again. What finds no room waits in `lab.runs.queue`.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.runs import Run, fresh_run_path, list_runs, resume_training, runs_root, start_training, strict
+from lab.runs import Run, fresh_run_path, list_runs, queue, resume_training, runs_root, start_training, strict
+from lab.runs.launch import require_resumable
 
 if TYPE_CHECKING:
     from lab.training import RunConfig
@@ -24,23 +25,25 @@ TINY_STEM = "first-look"
 
 @dataclass(frozen=True)
 class Started:
-    """What pressing Start did: the run to look at, and whether it was started now (else it was running already)."""
+    """What pressing Start did.
+
+    run: the one to look at. new: it was made now, else it was there already. waits: in the queue, for its turn.
+    """
 
     run: Run
     new: bool
-
-
-class TooManyRuns(RuntimeError):
-    """As many runs are being trained as this machine has cores."""
-
-    def __init__(self, running: int, cores: int) -> None:
-        self.running, self.cores = running, cores
-        super().__init__(f"{running} runs are being trained on {cores} cores; stop or finish one first")
+    waits: bool = False
 
 
 def corpora_folder() -> Path:
     """Where pasted and uploaded texts are kept: beside the runs, hidden from the list of runs."""
     return runs_root() / ".corpora"
+
+
+def wake_queue() -> None:
+    """Go on with runs that wait and that nobody starts any more: the machine went down, or a process was killed."""
+    with contextlib.suppress(OSError):  # a folder that cannot be written; starting a run says so where it is read
+        queue.ensure_dispatcher()
 
 
 def live_runs() -> list[Run]:
@@ -49,20 +52,24 @@ def live_runs() -> list[Run]:
 
 
 def start(config: RunConfig, stem: str) -> Started:
-    """Start a run in a fresh folder named after `stem`, unless the very same configuration is being trained.
+    """Train `config` in a fresh folder named after `stem`, now or when its turn comes.
 
-    Raises TooManyRuns, or OSError naming a path that cannot be written.
+    The very same configuration that is being trained, or waits for it, is not started again. Raises OSError naming a
+    path that cannot be written.
     """
     wanted = config.to_dict()
     with _starting:
-        living = live_runs()
-        for run in living:
+        queue.ensure_dispatcher()
+        waiting = queue.waiting_runs()
+        for run in dict.fromkeys([*live_runs(), *waiting]):
             if _same(run.config, wanted):
-                return Started(run, new=False)
-        cores = os.cpu_count() or 1
-        if len(living) >= cores:
-            raise TooManyRuns(len(living), cores)
-        return Started(start_training(config, fresh_run_path(stem)), new=True)
+                return Started(run, new=False, waits=run in waiting)
+        path = fresh_run_path(stem)
+        if queue.has_room(config.training.threads):
+            return Started(start_training(config, path), new=True)
+        run = Run(path).create(wanted)
+        queue.enqueue(run)
+        return Started(run, new=True, waits=True)
 
 
 def _same(kept: dict[str, Any], wanted: dict[str, Any]) -> bool:
@@ -98,7 +105,26 @@ def tiny_config() -> RunConfig:
     )
 
 
-def resume(run: Run) -> Run:
-    """Let a paused or stopped run go on. Raises ValueError with the reason where there is nothing to resume."""
+def resume(run: Run) -> Started:
+    """Let a paused or stopped run go on, now or when its turn comes. Raises ValueError where it cannot."""
     with _starting:
-        return resume_training(run)
+        if run in queue.waiting_runs():
+            if run.status().state != "paused":
+                run.request_continue()  # it was held in the queue
+            queue.ensure_dispatcher()
+            return Started(run, new=False, waits=True)
+        status = run.status()
+        if not status.active:
+            require_resumable(run)
+        elif status.state != "paused":
+            return Started(resume_training(run), new=False)  # asked to pause, but not there yet
+        if queue.has_room(queue.threads_of(run)):
+            return Started(resume_training(run), new=False)
+        queue.enqueue(run)
+        return Started(run, new=False, waits=True)
+
+
+def stop(run: Run) -> None:
+    """Ask for a run to save and end, or to leave the queue."""
+    run.request_stop()
+    queue.ensure_dispatcher()  # which hears it for a run that waits

@@ -30,7 +30,7 @@ def _act(run: Run, what: str) -> None:
         if what == "pause":
             run.request_pause()
         elif what == "stop":
-            run.request_stop()
+            jobs.stop(run)
         else:
             jobs.resume(run)
     except (OSError, ValueError, RuntimeError) as error:

@@ -61,8 +61,6 @@ def _start() -> None:
         return
     try:
         started = jobs.start(config, st.session_state["new_stem"])
-    except jobs.TooManyRuns as error:
-        notices.add("error", t("train.too_many", running=error.running, cores=error.cores), about="start")
     except (OSError, ValueError) as error:
         notices.add("error", t("train.cannot_start", reason=str(error)), about="start")
     else:
@@ -71,6 +69,8 @@ def _start() -> None:
         st.session_state[OPEN] = False  # what matters now is the run
         if not started.new:
             notices.add("info", t("train.already", run=started.run.id), about="start")
+        elif started.waits:
+            notices.add("info", t("train.waits", run=started.run.id), about="start")
 
 
 def _split_problem(facts: DataFacts, n_ctx: int) -> str | None:

@@ -21,12 +21,14 @@ from lab.runs.folder import (
     find_run,
     fresh_run_path,
     list_runs,
+    models_folder,
     run_path,
     runs_root,
     step_folder,
 )
 from lab.runs.launch import delete_run, require_resumable, resume_training, start_training
 from lab.runs.process import RunBusyError, RunLock, process_identity
+from lab.runs.rename import rename_run
 
 __all__ = [
     "ACTIVE_STATES",
@@ -44,9 +46,11 @@ __all__ = [
     "fresh_run_path",
     "keep_lines",
     "list_runs",
+    "models_folder",
     "process_identity",
     "read_json",
     "read_lines",
+    "rename_run",
     "require_resumable",
     "resume_training",
     "run_path",

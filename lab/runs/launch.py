@@ -33,7 +33,7 @@ def start_training(config: Configuration, path: str | os.PathLike[str]) -> Run:
     Raises RunExistsError where the folder already holds a run, OSError naming a path that cannot be written.
     """
     run = Run(path).create(config.to_dict())
-    _spawn(run)
+    spawn_trainer(run)
     return run
 
 
@@ -51,7 +51,7 @@ def resume_training(path: str | os.PathLike[str] | Run) -> Run:
     require_resumable(run)
     run.clear_requests()
     run.write_status("queued", status.step, status.max_steps, process=None)
-    _spawn(run)
+    spawn_trainer(run)
     return run
 
 
@@ -64,7 +64,8 @@ def require_resumable(run: Run) -> None:
         raise ValueError(f"{run.path} cannot go on: it {status.error}. Start another run with a lower learning rate")
 
 
-def _spawn(run: Run) -> None:
+def spawn_trainer(run: Run) -> None:
+    """A trainer for a run folder, in a process of its own that outlives this one. Raises OSError, noted in the run."""
     _children[:] = [child for child in _children if child.poll() is None]
     threads = str(run.config.get("training", {}).get("threads", 1))
     # OpenMP's waiting threads spin: two runs that each take every core are many times slower than one thread

@@ -9,10 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
 from apps import jobs
-from lab.runs import Run, list_runs
+from lab.runs import Run, list_runs, queue
 from lab.training import RunConfig, build_run_config
 from tests.apps.opening import checked, open_page, said
 from tests.apps.training import text
@@ -63,13 +61,24 @@ def test_the_same_configuration_is_started_once_however_often_it_is_asked_for(ru
     end(again.run)
 
 
-def test_no_more_runs_than_cores(runs_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)
-    first = jobs.start(config(runs_folder), "one").run
-    with pytest.raises(jobs.TooManyRuns, match="1 runs are being trained on 1 cores"):
-        jobs.start(config(runs_folder, seed=1), "two")
-    end(first)
-    assert [run.id for run in list_runs()] == ["one"]
+def test_no_more_runs_than_there_is_room_for_and_the_next_starts_by_itself(runs_folder: Path) -> None:
+    queue.set_places(1)
+    first = jobs.start(config(runs_folder, steps=1_000_000), "one")
+    wait(first.run, "running", step=1)
+    second = jobs.start(config(runs_folder, steps=3, seed=1), "two")
+    assert (first.waits, second.waits, second.new) == (False, True, True)
+    assert jobs.start(config(runs_folder, steps=3, seed=1), "two") == jobs.Started(second.run, new=False, waits=True)
+    third = jobs.start(config(runs_folder, steps=3, seed=2), "three").run
+    wait(second.run, "queued")
+    jobs.stop(third)
+    wait(third, "stopped")
+    assert queue.waiting_runs() == [second.run] and first.run.status().state == "running"
+    jobs.stop(first.run)
+    wait(first.run, "stopped")
+    wait(second.run, "done")
+    assert jobs.resume(third) == jobs.Started(third, new=False)
+    wait(third, "done")
+    assert {run.id for run in list_runs()} == {"one", "two", "three"}
 
 
 def test_pause_resume_and_stop_from_the_page(runs_folder: Path) -> None:

@@ -41,9 +41,9 @@ WORDS: dict[str, tuple[str, str]] = {
         "{run} is already being trained with these very settings, so it is shown instead of started again.",
         "{run} 正以完全相同的设置训练，所以直接显示它，没有再启动一个。",
     ),
-    "train.too_many": (
-        "{running} runs are being trained and this machine has {cores} cores. Stop one, or wait for one to end.",
-        "正有 {running} 个运行在训练，而这台机器有 {cores} 个核心。请停掉一个，或等一个结束。",
+    "train.waits": (
+        "As many runs are being trained as there is room for: {run} waits in the queue and starts by itself. The Runs page shows its turn.",
+        "同时训练的运行已满：{run} 在队列里等候，会自动开始。“运行”页可看它排第几。",
     ),
     "train.cannot_start": ("The run could not be started: {reason}", "无法启动：{reason}"),
     "form.preset": ("Preset", "预设"),
