@@ -40,6 +40,8 @@ COMMANDS: dict[str, Command] = {
     "patch": Command("lab.commands.patch", "Patch", "patch", "which activations carry the answer between prompts"),
     "probe": Command("lab.commands.probe", "Probe", "probe", "at which layer a property of a token can be read"),
     "dynamics": Command("lab.commands.dynamics", "Dynamics", "dynamics", "one measure at every checkpoint of a run"),
+    "study": Command("lab.commands.study", "StudyOptions", "study", "settle a question: plan, run or report a study"),
+    "worker": Command("lab.commands.worker", "Worker", "worker", "take runs of a study from a shared folder"),
     "explore": Command("lab.commands.explore", "Explore", "explore", "open the explorer in a browser"),
     "bench": Command("lab.commands.bench", "Bench", "bench", "measure speed against references, as JSON"),
 }

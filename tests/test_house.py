@@ -30,7 +30,8 @@ FLOORS: list[set[str]] = [
     {"lab.studies"},
     {"lab.bench"},
     {"lab.commands"},
-    {"apps", "studies", "lab.cli"},
+    {"lab.cli"},
+    {"apps", "studies"},
 ]
 UNITS = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 
@@ -58,6 +59,9 @@ TORCH_FREE = (
     "lab.commands.dynamics",
     "lab.commands.bench",
     "lab.bench.training",
+    "lab.commands.study",
+    "lab.commands.worker",
+    "lab.studies",
 )
 
 

@@ -35,19 +35,27 @@ def to_offline_html(
     ``title``, ``note`` and headings are plain text. ``template`` is the one the figures were made with.
     """
     import plotly.graph_objects as go
-    from plotly.offline import get_plotlyjs
 
     if isinstance(figures, go.Figure):
         figures = [figures]
     named = figures.items() if isinstance(figures, Mapping) else [("", figure) for figure in figures]
-    parts = []
-    for heading, figure in named:
-        alt = escape(str((figure.layout.meta or {}).get("alt", "")), quote=True)
-        body = figure.to_html(full_html=False, include_plotlyjs=False, include_mathjax=False, config=CONFIG)
-        above = f"<h2>{escape(heading)}</h2>" if heading else ""
-        parts.append(f'{above}<figure role="img" aria-label="{alt}">{body}</figure>')
-    style = STYLE.format(ink=theme(template).ink, page=PAGE[template])
     about = f"<p>{escape(note)}</p>" if note else ""
+    parts = [f"<h2>{escape(heading)}</h2>" * bool(heading) + figure_html(figure) for heading, figure in named]
+    style = STYLE.format(ink=theme(template).ink, page=PAGE[template])
+    return offline_page(title, f"<h1>{escape(title)}</h1>\n{about}\n{''.join(parts)}", style)
+
+
+def figure_html(figure: go.Figure) -> str:
+    """A figure with its words for those who cannot see it, for the body of an `offline_page`."""
+    alt = escape(str((figure.layout.meta or {}).get("alt", "")), quote=True)
+    body = figure.to_html(full_html=False, include_plotlyjs=False, include_mathjax=False, config=CONFIG)
+    return f'<figure role="img" aria-label="{alt}">{body}</figure>'
+
+
+def offline_page(title: str, body: str, style: str) -> str:
+    """A whole page around HTML of ours, with plotly.js in it once. ``title`` is plain text."""
+    from plotly.offline import get_plotlyjs
+
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -59,9 +67,7 @@ def to_offline_html(
 <script>{get_plotlyjs()}</script>
 </head>
 <body>
-<h1>{escape(title)}</h1>
-{about}
-{"".join(parts)}
+{body}
 </body>
 </html>
 """

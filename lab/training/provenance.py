@@ -25,12 +25,7 @@ BF16_FLAGS = ("amx_bf16", "avx512_bf16", "avx2", "avx512f")
 def provenance(data: TrainingData, device: torch.device, threads: int, world_size: int) -> dict[str, Any]:
     """The record of a run's start, ready for JSON. Anything that cannot be found out is None."""
     return {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "argv": sys.argv,
-        "git": _git(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        **origin(),
         "hardware": _hardware(device),
         "threads": threads,
         "processes": world_size,
@@ -48,6 +43,18 @@ def provenance(data: TrainingData, device: torch.device, threads: int, world_siz
             "vocab_size": data.tokenizer.vocab_size,
             "sha256": data.tokenizer.sha256,
         },
+    }
+
+
+def origin() -> dict[str, Any]:
+    """The part that does not depend on the data: time, command line, commit, versions."""
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "argv": sys.argv,
+        "git": _git(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in PACKAGES},
     }
 
 

@@ -1,0 +1,105 @@
+"""Runs on a Ray cluster: each a core task of one CPU, tried again when its machine is lost. Extra: `residlab[ray]`.
+
+The cluster's machines need the study's folder at the same path (a shared file system): what is done is told by the
+folder, Ray only finds a machine. Ray Tune and Ray Train are not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from lab.studies.claims import owner
+from lab.studies.executors import ExecutorError, OnChange, Progress
+from lab.studies.folder import Job, StudyFolder
+
+POLL_SECONDS = 0.5
+RETRIES = 3
+
+
+def _execute(folder: str, job: str) -> bool:
+    """The task: do one job of a study's folder, wait for whoever holds it, and say whether it was done here."""
+    from lab.studies.execute import execute
+
+    study = StudyFolder(folder)
+    if not study.registered:
+        raise FileNotFoundError(f"{folder} is not on this machine; a Ray cluster needs a shared folder")
+    did = execute(study, study.job(job))
+    while study.outcome(job) is None:  # held by a lost machine's claim until that is stale
+        time.sleep(POLL_SECONDS)
+        did = execute(study, study.job(job)) or did
+    return did
+
+
+class RayExecutor:
+    """workers: at most so many runs at once (None: as Ray sees fit). address: of a cluster; None: this machine."""
+
+    def __init__(self, workers: int | None = None, address: str | None = None):
+        try:
+            import ray  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            raise ExecutorError("Ray is not installed: pip install 'residlab[ray]', or use --executor local.") from None
+        self._ray: Any = ray
+        self.workers, self.address = workers, address
+        self._mine = False
+
+    def __enter__(self) -> RayExecutor:
+        ray = self._ray
+        if not ray.is_initialized():
+            options: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "logging_level": "ERROR"}
+            if self.address is None:
+                options |= {"num_cpus": self.workers, "object_store_memory": 100 * 2**20}
+            else:
+                options = {"address": self.address, "log_to_driver": False, "logging_level": "ERROR"}
+            try:
+                ray.init(**options)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                where = f"at {self.address}" if self.address else "on this machine"
+                raise ExecutorError(f"No Ray cluster answers {where}: {_first_line(error)}") from None
+            self._mine = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._mine:
+            self._ray.shutdown()
+
+    def run(self, folder: StudyFolder, jobs: Sequence[Job], on_change: OnChange | None = None) -> None:
+        """See `Executor.run`."""
+        ray = self._ray
+        folder.add(jobs)
+        environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
+        task = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_execute)
+        path = str(folder.path.resolve())
+        todo = [job for job in jobs if folder.outcome(job.id) is None]
+        limit = self.workers or len(todo)
+        queue = list(todo)
+        flying: dict[Any, Job] = {}
+        try:
+            while queue or flying:
+                while queue and len(flying) < limit:
+                    job = queue.pop(0)
+                    flying[task.remote(path, job.id)] = job
+                ready, _ = ray.wait(list(flying), timeout=POLL_SECONDS)
+                for reference in ready:
+                    flying.pop(reference)
+                    ray.get(reference)
+                if on_change is not None:
+                    waiting = [job for job in jobs if folder.outcome(job.id) is None]
+                    running = tuple(job for job in waiting if owner(folder, job.id) is not None)
+                    on_change(folder, Progress(len(jobs), len(jobs) - len(waiting), running))
+        except KeyboardInterrupt:
+            for job in flying.values():
+                with contextlib.suppress(OSError):
+                    folder.run(job).request_stop()
+            raise
+        except ray.exceptions.RayError as error:
+            raise ExecutorError(f"Ray gave up: {_first_line(error)}. Finished runs are kept; run it again.") from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,109 @@
+"""A worker: a process that takes one open job after another from a study's folder. Any number, on any machine.
+
+    python -m lab.studies.worker FOLDER [--parent PID]
+
+With a parent it ends when the parent has gone; asked to end (SIGTERM, Ctrl-C) it lets the run save and lets go of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from lab.studies.execute import Interrupted, execute
+from lab.studies.folder import Job, StudyFolder
+
+POLL_SECONDS = 0.2
+NO_SPACE = 4  # exit code: the disk cannot be written; more workers would not help
+
+
+class Stop:
+    """Whether this process was asked to end; `with Stop() as stop:` listens to SIGTERM and SIGINT."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Stop:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+
+def open_jobs(folder: StudyFolder) -> Iterator[Job]:
+    """The jobs without an outcome, in the order in which they are best done."""
+    for job in folder.jobs():
+        if folder.outcome(job.id) is None:
+            yield job
+
+
+def work(
+    folders: Callable[[], Iterable[StudyFolder]],
+    *,
+    wait: Callable[[], bool],
+    on_job: Callable[[StudyFolder, Job], None] | None = None,
+) -> int:
+    """Take open jobs from `folders()` until there are none and `wait()` says that none will come; returns how many
+    were done. Ends early, with the run saved, when the process is asked to."""
+    count = 0
+    with Stop() as stop:
+        while not stop.asked:
+            did = False
+            for folder in folders():
+                for job in open_jobs(folder):
+                    if stop.asked:
+                        return count
+                    try:
+                        if execute(folder, job):
+                            did, count = True, count + 1
+                            if on_job is not None:
+                                on_job(folder, job)
+                    except Interrupted:
+                        return count
+            if not did:
+                if not wait():
+                    return count
+                time.sleep(POLL_SECONDS)
+    return count
+
+
+def _leave_with(parent: int) -> None:
+    """End this process, as politely as SIGTERM does, when its parent has gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m lab.studies.worker")
+    parser.add_argument("folder")
+    parser.add_argument("--parent", type=int)
+    options = parser.parse_args(words)
+    folder = StudyFolder(options.folder)
+    if options.parent is not None:
+        threading.Thread(target=_leave_with, args=(options.parent,), daemon=True).start()
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            work(lambda: [folder], wait=lambda: options.parent is not None)
+        except OSError as error:
+            sys.stderr.write(f"{error}\n")
+            return NO_SPACE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
