@@ -23,6 +23,7 @@ from apps.widgets.train_form import reads_soon  # noqa: E402
 PAGES = (
     ("train", ":material/model_training:", "make"),
     ("generate", ":material/edit_note:", "make"),
+    ("runs", ":material/list_alt:", "make"),
     ("lens", ":material/search:", "look"),
     ("attention", ":material/grid_on:", "look"),
     ("contributions", ":material/bar_chart:", "look"),

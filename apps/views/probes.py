@@ -45,7 +45,8 @@ def _label_name(spec: str) -> str:
 
     name, _, layer = spec.partition(":")
     title = next((info.title[language()] for info in corpus_infos() if info.name == name), name)
-    return f"{title}: {t(f'probes.layer_{layer}') if layer in LABEL_WORDS else layer}"
+    read = t(f"probes.layer_{layer}") if layer in LABEL_WORDS else layer
+    return f"{title}: {read}"
 
 
 def _question(model: Picked) -> Question:

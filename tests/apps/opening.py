@@ -8,7 +8,7 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 EXPLORER = Path(__file__).resolve().parents[2] / "apps" / "explorer.py"
-PAGES = ("train", "generate", "lens", "attention", "contributions", "probes", "dynamics", "anatomy")
+PAGES = ("train", "generate", "runs", "lens", "attention", "contributions", "probes", "dynamics", "anatomy")
 
 
 def open_page(page: str = "train", **link: str) -> AppTest:

@@ -1,0 +1,75 @@
+"""The Runs page."""
+
+WORDS: dict[str, tuple[str, str]] = {
+    "runs.title": ("Runs", "运行"),
+    "runs.question": (
+        "What has been trained, what is being trained now, and what waits its turn?",
+        "训练过哪些，正在训练哪些，又有哪些在等候？",
+    ),
+    "runs.caveat": (
+        "A **run** is a folder: its settings, its losses, its checkpoints. Everything here is read from these folders, so a run that another window or the command line trains shows too.\n\n**Validation losses** compare only between runs with the same text and the same tokenizer. The size is what the folder takes on disk, mostly checkpoints with the optimizer's state.\n\n**The queue**: as many runs train at once as there are places, one for each thread; the others wait in order and start by themselves. Training and queue are processes of their own. They go on when the page, the browser or the app is closed. After the machine was switched off, runs in training read as stopped and can be resumed, and the waiting ones go on as soon as the app is opened.",
+        "一个**运行**就是一个文件夹：设置、损失、检查点都在里面。这里的一切都读自这些文件夹，所以别的窗口或命令行训练的运行也会出现。\n\n**验证损失**只有在文本和词元化方式都相同的运行之间才能比较。大小是文件夹占用的磁盘空间，主要是带优化器状态的检查点。\n\n**队列**：有几个位置就同时训练几个运行，一个线程占一个位置；其余按顺序等候，自动开始。训练和队列都是独立的进程，关掉网页、浏览器或本应用都会继续。机器关机之后，训练中的运行显示为已停止，可以继续；等候的运行在应用再次打开时接着开始。",
+    ),
+    "runs.state": ("State", "状态"),
+    "runs.progress": ("Progress", "进度"),
+    "runs.best_loss": ("Lowest", "最低"),
+    "runs.corpus": ("Text", "文本"),
+    "runs.size": ("On disk", "占用磁盘"),
+    "runs.updated": ("Last update", "最后更新"),
+    "runs.left": ("Time left", "剩余时间"),
+    "runs.open_help": ("A click makes it the run all pages look at.", "点一下，所有页面就都看这个运行。"),
+    "runs.ago_seconds": ("{n} s ago", "{n} 秒前"),
+    "runs.ago_minutes": ("{n} min ago", "{n} 分钟前"),
+    "runs.ago_hours": ("{n} h ago", "{n} 小时前"),
+    "runs.ago_days": ("{n} days ago", "{n} 天前"),
+    "runs.waits": ("waits, place {place}", "等候中，第 {place} 位"),
+    "runs.held": ("held in the queue, place {place}", "在队列中暂缓，第 {place} 位"),
+    "runs.training": ("Training now", "正在训练"),
+    "runs.training_help": (
+        "Places taken, of those there are; a run takes one for each of its threads.",
+        "已占的位置和总位置；一个运行的每个线程占一个。",
+    ),
+    "runs.of": ("{n} of {places}", "{n} / {places} 位"),
+    "runs.waiting": ("Waiting", "等候"),
+    "runs.on_disk": ("Runs on disk", "运行占用"),
+    "runs.free": ("Free disk space", "磁盘剩余"),
+    "runs.low_disk": (
+        "Only {free} are free on the disk of {folder}. A checkpoint that does not fit ends its run; delete runs you no longer need.",
+        "{folder} 所在的磁盘只剩 {free}。检查点写不下时运行会结束；请删除不再需要的运行。",
+    ),
+    "runs.failed": ("{run} failed at step {step}: {reason}", "{run} 在第 {step} 步失败：{reason}"),
+    "runs.diverged": (
+        "{run}: {reason}. Its earlier checkpoints are kept; a lower learning rate may help.",
+        "{run} 已发散：{reason}。之前的检查点都保留着；可以试试更低的学习率。",
+    ),
+    "runs.ended": (
+        "{run} ended at step {step} without saying so: killed, or the machine went down. Resume goes on from its last checkpoint. ({reason})",
+        "{run} 在第 {step} 步无声地结束：被杀掉，或机器关了。“继续”会从最后一个检查点接着训练。（{reason}）",
+    ),
+    "runs.more_troubles": ("And {n} more runs that went wrong.", "另有 {n} 个出了问题的运行。"),
+    "runs.first": ("Next in line", "排到最前"),
+    "runs.first_help": ("It starts as soon as a place is free.", "一有空位它就开始。"),
+    "runs.rename": ("Rename", "改名"),
+    "runs.new_name": ("New name", "新名字"),
+    "runs.rename_do": ("Rename", "改名"),
+    "runs.at_once": ("At once, at most", "最多同时训练"),
+    "runs.at_once_help": (
+        "Runs with one thread each; as many as cores is quickest. Fewer leaves the machine for other work.",
+        "按每个运行一个线程计；与核心数相同最快。少一些可以把机器留给别的工作。",
+    ),
+    "runs.closing": (
+        "Runs go on, and the next ones start, also when this page or the app is closed.",
+        "关掉网页或应用，训练照常进行，后面的也会自动开始。",
+    ),
+    "runs.delete": ("Delete runs", "删除运行"),
+    "runs.doomed": ("Runs to delete", "要删除的运行"),
+    "runs.doomed_help": (
+        "Runs in training or in the queue are not offered: stop them first.",
+        "训练中或排队的运行不在其中：请先停止。",
+    ),
+    "runs.sure": (
+        "Yes: delete {n} runs with all their checkpoints ({size}), for good",
+        "确定：永久删除 {n} 个运行及其全部检查点（{size}）",
+    ),
+    "runs.delete_do": ("Delete {n} runs", "删除 {n} 个运行"),
+}

@@ -1,0 +1,160 @@
+"""What there is to know about each run at a glance, read from its folder and remembered until its files change."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from lab.runs import ENDED_SILENTLY, Run, RunStatus, list_runs, queue, read_json, runs_root, write_json
+
+DISMISSED = Path(".explorer") / "dismissed.json"
+KEPT = 2048  # runs whose facts are remembered
+TIMED = 20  # the last so many lines of metrics tell the pace
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run in the table.
+
+    place: its place in the queue, from 1; None where it does not wait. parameters: None until the vocabulary is known.
+    losses in nats per token, None where nothing was measured. bytes: on disk. left: seconds, None where unknown.
+    """
+
+    run: Run
+    status: RunStatus
+    place: int | None
+    corpus: str
+    parameters: int | None
+    val_loss: float | None
+    best_loss: float | None
+    bytes: int
+    left: float | None
+
+    @property
+    def sign(self) -> tuple[str, str, int | None]:
+        """What a page must be drawn anew for."""
+        return self.run.id, self.status.state, self.place
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether it ended in a way that its owner should hear of."""
+        return self.status.state in ("failed", "diverged") or (
+            self.status.state == "stopped" and self.status.error == ENDED_SILENTLY and self.place is None
+        )
+
+
+def rows() -> list[Row]:
+    """Every run, those in training first, then the waiting ones in their order, then the one that changed last."""
+    places = {run: at + 1 for at, run in enumerate(queue.waiting_runs())}
+    found = []
+    for run in list_runs():
+        with contextlib.suppress(OSError, ValueError):  # deleted since it was listed, or damaged: no row without a run
+            found.append(_row(run, places.get(run)))
+    return sorted(found, key=lambda row: (row.place is not None or not row.status.active, row.place or math.inf))
+
+
+def _row(run: Run, place: int | None) -> Row:
+    status = run.status()
+    corpus, parameters = _facts(str(run.path), _written(run.path / "config.json"))
+    val_loss, best_loss, pace = _losses(str(run.path), _written(run.path / "metrics.jsonl"))
+    training = status.active and status.state == "running"
+    left = (status.max_steps - status.step) * pace if training and pace is not None else None
+    return Row(
+        run=run,
+        status=status,
+        place=place,
+        corpus=corpus,
+        parameters=parameters,
+        val_loss=val_loss,
+        best_loss=best_loss,
+        bytes=_bytes(str(run.path), tuple(run.checkpoints()), _written(run.path / "metrics.jsonl")),
+        left=left,
+    )
+
+
+def _written(path: Path) -> tuple[int, int]:
+    """When a file was written, and its size: a key that changes with it."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return found.st_mtime_ns, found.st_size
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _facts(path: str, written: tuple[int, int]) -> tuple[str, int | None]:
+    """(corpus, parameters) of a run's config."""
+    from model.accounting import count_parameters
+    from model.config import GPTConfig
+
+    del written  # part of the key
+    config = Run(path).config
+    corpus = str(config.get("data", {}).get("corpus", ""))
+    if not (Path(path) / "tokenizer.json").is_file():
+        return Path(corpus).name, None  # the vocabulary is still to be counted
+    try:
+        return Path(corpus).name, count_parameters(GPTConfig.from_dict(config["model"])).total
+    except (KeyError, ValueError):
+        return Path(corpus).name, None
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _losses(path: str, written: tuple[int, int]) -> tuple[float | None, float | None, float | None]:
+    """(last validation loss, lowest, seconds a step at the pace of the last lines)."""
+    del written  # part of the key
+    metrics = Run(path).metrics()
+    losses = [float(m["val_loss"]) for m in metrics if isinstance(m.get("val_loss"), int | float)]
+    timed = [(m["step"], m["wall_seconds"]) for m in metrics[-TIMED:] if m.get("wall_seconds") and "step" in m]
+    pace = None
+    if len(timed) > 1 and timed[-1][0] > timed[0][0]:
+        pace = (timed[-1][1] - timed[0][1]) / (timed[-1][0] - timed[0][0])
+    return (losses[-1] if losses else None), (min(losses) if losses else None), pace
+
+
+@st.cache_data(max_entries=KEPT, show_spinner=False)
+def _bytes(path: str, steps: tuple[int, ...], written: tuple[int, int]) -> int:
+    """What a run takes on disk."""
+    del steps, written  # part of the key
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(folder, name)).st_size
+    return total
+
+
+def free_bytes() -> int:
+    """Free space on the disk of the runs folder."""
+    folder = runs_root().resolve()
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _dismissed() -> dict[str, Any]:
+    try:
+        return read_json(runs_root() / DISMISSED)
+    except (OSError, ValueError):
+        return {}
+
+
+def troubles(found: list[Row]) -> list[Row]:
+    """Runs that went wrong and whose message nobody has dismissed: for a run that is tried again it comes again."""
+    seen = _dismissed()
+    return [row for row in found if row.went_wrong and seen.get(row.run.id) != row.status.heartbeat]
+
+
+def dismiss(row: Row) -> None:
+    """Let a run's message go, for good. Raises OSError naming what cannot be written."""
+    there = {run.id for run in list_runs()}
+    seen = {name: when for name, when in _dismissed().items() if name in there}
+    path = runs_root() / DISMISSED
+    path.parent.mkdir(exist_ok=True)
+    write_json(path, {**seen, row.run.id: row.status.heartbeat})
