@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.widgets import fields
 from apps.widgets.export_row import export_row
 from apps.widgets.page import opening, picked
@@ -62,7 +63,7 @@ def _typed_config() -> GPTConfig | None:
         fields.draw(PREFIX, fields.MODEL_FIELDS["variant"], problems)
     if problems:
         for name in problems.keys() - set(GROUPS):
-            st.error(plain(problems[name]))
+            st.error(plain(said(problems[name])))
         st.info(t("form.count_hidden"))
         return None
     return GPTConfig.from_dict(values)
@@ -92,21 +93,22 @@ def _ledger(config: GPTConfig) -> Any:
     ledger = parameter_ledger(config)
     frame = ledger.to_frame().assign(shape=lambda f: [" × ".join(map(str, s)) for s in f["shape"]])
     st.dataframe(
-        frame, width="stretch", hide_index=True, key="anatomy_ledger",
+        frame.assign(note=frame["note"].map(said)), width="stretch", hide_index=True, key="anatomy_ledger",
         column_config={
             "name": t("anatomy.parameter"), "shape": t("anatomy.shape"), "formula": t("anatomy.formula"),
             "count": st.column_config.NumberColumn(t("anatomy.count"), format="localized"), "note": t("anatomy.note"),
         },
     )  # fmt: skip
-    st.caption(plain(t("anatomy.block", formula=ledger.block) + " · " + " · ".join(ledger.notes)))
+    st.caption(plain(t("anatomy.block", formula=ledger.block) + " · " + " · ".join(map(said, ledger.notes))))
     return frame
 
 
 def _flow(config: GPTConfig, batch: int, pos: int) -> Any:
     flow = shape_flow(config, batch, pos)
     frame = flow.to_frame().assign(shape=lambda f: [" × ".join(map(str, s)) or "1" for s in f["shape"]])
+    shown = frame[["step", "shape", "symbolic", "note", "hook"]].assign(note=frame["note"].map(said))
     st.dataframe(
-        frame[["step", "shape", "symbolic", "note", "hook"]], width="stretch", hide_index=True, key="anatomy_flow",
+        shown, width="stretch", hide_index=True, key="anatomy_flow",
         column_config={
             "step": t("anatomy.step"), "shape": t("anatomy.shape"), "symbolic": t("anatomy.symbols"),
             "note": t("anatomy.how"), "hook": t("anatomy.hook"),

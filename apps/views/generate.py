@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.inspection import open_checkpoint
 from apps.widgets.columns import number, share
 from apps.widgets.export_row import export_row
@@ -102,7 +103,7 @@ def _possible(sampling: dict[str, Any]) -> bool:
 
     problems = SamplingConfig.problems(sampling)
     for _, sentence in problems:
-        st.error(plain(sentence))
+        st.error(plain(said(sentence)))
     return not problems
 
 

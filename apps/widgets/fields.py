@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import streamlit as st
 
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.widgets.plain import plain
 from lab.training.config import Optimizer, Precision, Schedule
 from model.config import ACTIVATIONS, INITS, NORM_PLACEMENTS, NORMALIZATION_TYPES, POSITIONAL_EMBEDDINGS
@@ -146,4 +147,4 @@ def draw(prefix: str, fields: tuple[Field, ...], problems: Mapping[str, str], *,
         with places[index % columns]:
             _draw(prefix, field)
             if field.name in problems:
-                st.error(plain(problems[field.name]))
+                st.error(plain(said(problems[field.name])))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from apps.i18n.sentences import translate_figure
+
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
@@ -17,12 +19,15 @@ def template() -> str:
 
 
 def picture(figure: go.Figure, key: str, *, on_pick: Callable[[list[int]], None] | None = None) -> None:
-    """Draw `figure`. With `on_pick`, a click on a marker hands its `customdata` over before the page runs again.
+    """Draw `figure`, which is put into the reader's language: make it anew for each run of a page, keep none.
+
+    With `on_pick`, a click on a marker hands its `customdata` over before the page runs again.
 
     Clicks only set what a widget beside the picture sets as well: a picture is never the only way.
     """
     from lab.plots import CONFIG
 
+    translate_figure(figure)
     alt = str((figure.layout.meta or {}).get("alt", ""))
     if on_pick is None:
         st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CONFIG, alt=alt)
