@@ -85,3 +85,15 @@ def test_a_click_on_the_curves_shows_that_head_at_that_checkpoint(server: Server
     at_step(page, 0)
     assert "head=1" not in page.url  # head 0 is the default
     assert page.get_by_text("L1H0: the largest change of induction").is_visible()
+
+
+def test_a_click_in_the_live_part_of_a_run_in_training_reaches_the_choices_outside_it(
+    server: Server, page: Page
+) -> None:
+    write_film(server.runs / "running")
+    page.goto(f"{server.url}/dynamics?run=running&lang=en&layer=0&head=1")
+    settled(page)
+    widget(page, "dynamics_strongest").get_by_role("button").click()
+    page.wait_for_url(re.compile(r"[?&]layer=1"), timeout=PATIENCE)
+    settled(page)
+    assert page.get_by_text("L1H0: the largest change of induction").is_visible()

@@ -27,8 +27,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "dynamics.strongest": ("Strongest head", "最强的头"),
     "dynamics.sharpest": ("Sharpest head", "最集中的头"),
     "dynamics.sentence": (
-        "{head}: the largest change of {what} from one checkpoint to the next is {change}, between steps {low} and {high} (shaded).",
-        "{head}：相邻检查点之间，{what}的最大变化是 {change}，在第 {low} 步到第 {high} 步之间（阴影处）。",
+        "{head}: the largest change of {what} from one checkpoint to the next is {change}, between steps {low} and {high}.",
+        "{head}：相邻检查点之间，{what}的最大变化是 {change}，在第 {low} 步到第 {high} 步之间。",
     ),
     "dynamics.reached": (
         "It is at least {threshold} for the first time at step {step}.",
@@ -43,8 +43,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "{head}：目前只有一个检查点，{what}还谈不上变化。",
     ),
     "dynamics.curves_help": (
-        "A click on a point picks its head, and its checkpoint for all pages. Colour: layer. Dashed: the level that counts. Dotted: the checkpoint all pages look at.",
-        "点一个点就选中它的头，并让所有页面转到它的检查点。颜色表示层；虚线是“算数”的水平；点线是所有页面正在看的检查点。",
+        "A click on a point picks its head, and its checkpoint for all pages. Colour: layer. Shaded: the chosen head's largest change. Dashed: the level that counts. Dotted: the checkpoint all pages look at.",
+        "点一个点就选中它的头，并让所有页面转到它的检查点。颜色表示层；阴影是所选的头变化最大之处；虚线是“算数”的水平；点线是所有页面正在看的检查点。",
     ),
     "dynamics.grid_help": (
         "A click on a cell picks its head, and its checkpoint for all pages. Cells at or above the level that counts carry their number.",
