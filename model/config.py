@@ -13,7 +13,7 @@ from typing import Any
 
 NORM_PLACEMENTS = ("pre", "post", "sandwich")
 NORMALIZATION_TYPES = ("LN", "RMS")
-ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu")
+ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu", "identity")
 POSITIONAL_EMBEDDINGS = ("standard", "sinusoidal", "rotary", "alibi", "none")
 ROTARY_SCALINGS = ("linear", "ntk", "yarn", "llama3")
 INITS = ("gpt2", "xavier")

@@ -23,12 +23,18 @@ def relu2(x: Tensor) -> Tensor:
     return positive * positive  # cheaper to differentiate than square()
 
 
+def identity(x: Tensor) -> Tensor:
+    """Nothing: with a gate this is the bilinear MLP of Shazeer 2020 (arXiv 2002.05202)."""
+    return x
+
+
 ACTIVATION: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": gelu_new,
     "relu": F.relu,
     "relu2": relu2,
     "silu": F.silu,
+    "identity": identity,
 }
 
 

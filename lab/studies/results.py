@@ -290,10 +290,12 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def _noise(study: Study, rows: Sequence[RunRow]) -> statistics.Interval | None:
-    """The control's A/A runs against its confirmation runs, in the order of their seeds."""
+    """The primary outcome of the control's A/A runs less that of its confirmation runs, in the order of their seeds."""
     control = [row for row in rows if row.job.arm == study.control]
     losses = {
-        phase: [row.loss for row in sorted(control, key=lambda row: row.job.seed) if row.job.phase == phase]
+        phase: [
+            row.value(study.outcome) for row in sorted(control, key=lambda row: row.job.seed) if row.job.phase == phase
+        ]
         for phase in ("aa", "confirm")
     }
     pairs = [(a, b) for a, b in zip(losses["aa"], losses["confirm"], strict=False) if a is not None and b is not None]

@@ -140,11 +140,21 @@ def area_under_curve(steps: Sequence[int], losses: Sequence[float]) -> float:
 
 
 def lr_sensitivity(finals: Mapping[float, float], initial: float) -> float:
-    """Mean over the learning rates of min(final, initial) - the best final loss, nats. 0: any rate does as well."""
+    """Mean over the learning rates of min(final, initial) - the best final loss, nats. 0: any rate does as well.
+
+    A final loss that is not finite (a diverged run) counts as the initial one, as it would above it.
+    """
     if not finals:
         raise ValueError("sensitivity needs at least one learning rate")
-    best = min(finals.values())
-    return float(np.mean([min(loss, initial) - best for loss in finals.values()]))
+    losses = [censored(loss, initial) for loss in finals.values()]
+    return float(np.mean(losses) - min(losses))
+
+
+def bits_per_byte(nats_per_token: float, tokens: int, text_bytes: int) -> float:
+    """A loss that compares across vocabularies: bits for each byte of the text that the tokens spell."""
+    if tokens < 1 or text_bytes < 1:
+        raise ValueError(f"{tokens} tokens of {text_bytes} bytes: both must be at least 1")
+    return nats_per_token * tokens / (math.log(2) * text_bytes)
 
 
 def detectable_effect(n: int, power: float = 0.8) -> float:

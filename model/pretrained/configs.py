@@ -27,6 +27,7 @@ ACTIVATIONS = {
     "relu2": "relu2",
     "silu": "silu",
     "swish": "silu",
+    "linear": "identity",
 }
 Values = Mapping[str, Any]
 
@@ -187,7 +188,7 @@ def _write_gpt2(config: GPTConfig) -> dict[str, Any]:
         n_layer=config.n_layers,
         n_head=config.n_heads,
         n_inner=config.d_mlp,
-        activation_function=config.act_fn,
+        activation_function="linear" if config.act_fn == "identity" else config.act_fn,
         layer_norm_epsilon=config.eps,
         tie_word_embeddings=config.tie_word_embeddings,
         embd_pdrop=config.embed_dropout,
@@ -236,7 +237,7 @@ def _write_common(config: GPTConfig, eps: str) -> dict[str, Any]:
         head_dim=config.d_head,
         num_key_value_heads=config.n_key_value_heads,
         intermediate_size=config.d_mlp,
-        hidden_act="gelu_pytorch_tanh" if config.act_fn == "gelu_new" else config.act_fn,
+        hidden_act={"gelu_new": "gelu_pytorch_tanh", "identity": "linear"}.get(config.act_fn, config.act_fn),
         tie_word_embeddings=config.tie_word_embeddings,
         attention_dropout=config.attn_dropout,
         initializer_range=config.init_std,

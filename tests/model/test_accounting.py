@@ -41,7 +41,7 @@ def configs(draw: st.DrawFn) -> GPTConfig:
         d_head=2 * d_head if positions == "rotary" else d_head,
         d_mlp=draw(st.one_of(st.none(), st.integers(1, 40))),
         gated_mlp=draw(st.booleans()),
-        act_fn=draw(st.sampled_from(["gelu", "gelu_new", "relu", "relu2", "silu"])),
+        act_fn=draw(st.sampled_from(["gelu", "gelu_new", "relu", "relu2", "silu", "identity"])),
         normalization_type=draw(st.sampled_from(["LN", "RMS"])),
         norm_placement=draw(st.sampled_from(["pre", "post", "sandwich"])),
         positional_embedding_type=positions,

@@ -24,6 +24,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "without biases": ("gpt2", dict(use_bias=False)),
     "some biases": ("gpt2", dict(attention_bias="qkv", mlp_bias=False)),
     "relu2": ("gpt2", dict(act_fn="relu2", d_mlp=24)),
+    "identity": ("gpt2", dict(act_fn="identity")),
+    "bilinear": ("llama", dict(LLAMA, gated_mlp=True, act_fn="identity")),
     "llama": ("llama", dict(LLAMA, use_bias=False)),
     "llama with biases": ("llama", dict(LLAMA, use_bias=True, n_key_value_heads=2, d_head=6)),
     "llama, mlp bias alone": ("llama", dict(LLAMA, use_bias=False, mlp_bias=True, tie_word_embeddings=False)),

@@ -56,7 +56,7 @@ def registration(result: StudyResult) -> list[str]:
     return [
         f"- Hypothesis: {result.study.hypothesis}",
         f"- Source: {result.study.source}",
-        f"- Primary outcome: {result.study.outcome}, margin {result.margin:.4f} nats "
+        f"- Primary outcome: {result.study.outcome}, margin {result.margin:.4f} "
         f"(declared {result.study.margin:g}, or twice the noise floor)",
         f"- Registered before the first run: {registered.get('time', 'unknown')}{where}, sha256 {found['sha256'][:16]}",
         f"- Tier {result.tier}: {result.seeds} paired seeds"
@@ -122,7 +122,7 @@ def claims(result: StudyResult) -> list[str]:
         noise = result.noise
         lines += [
             "",
-            f"A/A, the control against itself under other seeds: {noise.mean:+.4f} nats "
+            f"A/A, the control against itself under other seeds, {result.study.outcome}: {noise.mean:+.4f} "
             f"[{noise.low:+.4f}, {noise.high:+.4f}], n = {noise.n}.",
         ]
     sources = [f"- {c.claim.name}: {c.claim.source}" for c in result.comparisons]
