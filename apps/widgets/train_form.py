@@ -9,6 +9,7 @@ import streamlit as st
 
 from apps import jobs
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.widgets import fields, notices
 from apps.widgets.corpus_choice import corpus_choice
 from apps.widgets.model_picker import show_run
@@ -231,7 +232,7 @@ def _config(corpus: str, tokenizer: str, model: dict[str, Any], training: dict[s
         )
     except ConfigError as error:  # what only shows when the parts are put together
         for _, sentence in error.problems:
-            st.error(plain(sentence))
+            st.error(plain(said(sentence)))
         return None
 
 
