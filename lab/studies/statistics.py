@@ -150,13 +150,6 @@ def lr_sensitivity(finals: Mapping[float, float], initial: float) -> float:
     return float(np.mean(losses) - min(losses))
 
 
-def bits_per_byte(nats_per_token: float, tokens: int, text_bytes: int) -> float:
-    """A loss that compares across vocabularies: bits for each byte of the text that the tokens spell."""
-    if tokens < 1 or text_bytes < 1:
-        raise ValueError(f"{tokens} tokens of {text_bytes} bytes: both must be at least 1")
-    return nats_per_token * tokens / (math.log(2) * text_bytes)
-
-
 def detectable_effect(n: int, power: float = 0.8) -> float:
     """The true d_z that n pairs find with this power at 5 % (noncentral t), in sd of the difference."""
     from scipy import optimize, stats
