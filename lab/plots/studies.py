@@ -110,22 +110,22 @@ def interval_plot(
 def rate_curves(
     by_lr: Mapping[str, Mapping[float, float]],
     chosen: Mapping[str, float],
-    diverged: Mapping[str, Mapping[float, float]],
+    lost: Mapping[str, Mapping[float, float]],
     template: str = "light",
 ) -> go.Figure:
-    """Mean final loss of the tuning seeds over the learning rate. Ring: the rate chosen. Cross: some runs diverged."""
+    """Mean final loss of the tuning seeds over the learning rate. Ring: the rate chosen. Cross: some runs were lost."""
     import plotly.graph_objects as go
 
     alt = "Final loss over the learning rate. Chosen: " + "; ".join(f"{n} {lr:g}" for n, lr in chosen.items()) + "."
-    fig = bare_figure(template, title="Learning rates: ring chosen, cross some diverged", alt=alt, height=420)
+    fig = bare_figure(template, title="Learning rates: ring chosen, cross some lost", alt=alt, height=420)
     for index, (name, losses) in enumerate(by_lr.items()):
         colour, dash = _style(template, index)
         label, rates = escaped(name), sorted(losses)
-        lost = [diverged.get(name, {}).get(lr, 0.0) for lr in rates]
+        shares = [lost.get(name, {}).get(lr, 0.0) for lr in rates]
         symbols = ["x" if share else "circle-open" if lr == chosen.get(name) else "circle"
-                   for lr, share in zip(rates, lost, strict=True)]  # fmt: skip
+                   for lr, share in zip(rates, shares, strict=True)]  # fmt: skip
         fig.add_trace(
-            go.Scatter(x=rates, y=[losses[lr] for lr in rates], name=label, mode="lines+markers", customdata=lost,
+            go.Scatter(x=rates, y=[losses[lr] for lr in rates], name=label, mode="lines+markers", customdata=shares,
                        line=dict(color=colour, dash=dash),
                        marker=dict(symbol=symbols, line=dict(width=2),
                                    size=[13 if lr == chosen.get(name) else 7 for lr in rates]),

@@ -50,8 +50,9 @@ class ArmResult:
     """An arm: its rate, its confirmation losses by seed, and how it behaved over the learning rates.
 
     lr: chosen; edge: "low" or "high" where the best rate lies on the grid's edge, else "". by_lr: rate -> mean loss of
-    the tuning seeds. diverged_by_lr: rate -> share of the tuning runs that diverged. largest_stable_lr: the largest
-    rate up to which no tuning run diverged or ended above its initial loss. sensitivity: nats (Wortsman et al.).
+    the tuning seeds. lost_by_lr: rate -> share of the tuning runs that were lost: diverged, or left with less than half
+    of what the best rate gains over the initial loss (a network stuck at the tokens' frequencies, say).
+    largest_stable_lr: the largest rate up to which none was lost. sensitivity: nats (Wortsman et al.).
     measures: name -> mean over the seeds.
     """
 
@@ -60,7 +61,7 @@ class ArmResult:
     edge: str
     losses: Mapping[int, float]
     by_lr: Mapping[float, float]
-    diverged_by_lr: Mapping[float, float]
+    lost_by_lr: Mapping[float, float]
     largest_stable_lr: float | None
     sensitivity: float | None
     diverged: int
@@ -241,14 +242,9 @@ def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
     confirm = [row for row in rows if row.job.phase == "confirm"]
     by_lr = _mean_by_lr(tuning)
     lr, edge = _best_rate(name, grid, tuning) if by_lr or len(grid) == 1 else (None, "")
-    bad = {
-        rate: [
-            row.outcome.state != "done" or row.loss == row.outcome.initial_loss for row in tuning if row.job.lr == rate
-        ]
-        for rate in sorted({row.job.lr for row in tuning})
-    }
+    lost = _lost_by_lr(tuning, by_lr)
     stable = None
-    for rate, failures in bad.items():
+    for rate, failures in lost.items():
         if any(failures):
             break
         stable = rate
@@ -262,7 +258,7 @@ def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
         edge=edge,
         losses={row.job.seed: row.loss for row in confirm if row.loss is not None},
         by_lr=by_lr,
-        diverged_by_lr={rate: sum(failures) / len(failures) for rate, failures in bad.items()},
+        lost_by_lr={rate: sum(failures) / len(failures) for rate, failures in lost.items()},
         largest_stable_lr=stable,
         sensitivity=statistics.lr_sensitivity(by_lr, max(initial)) if by_lr else None,
         diverged=sum(row.outcome.state == "diverged" for row in rows),
@@ -272,6 +268,19 @@ def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
         seconds_per_step=sorted(seconds)[len(seconds) // 2] if seconds else None,
         area=sum(areas) / len(areas) if areas else None,
     )
+
+
+def _lost_by_lr(tuning: Sequence[RunRow], by_lr: Mapping[float, float]) -> dict[float, list[bool]]:
+    """Rate -> whether each tuning run was lost; see `ArmResult`."""
+
+    def lost(row: RunRow) -> bool:
+        initial, loss = row.outcome.initial_loss, row.loss
+        if row.outcome.state != "done" or initial is None or loss is None:
+            return True
+        return loss > (initial + min(by_lr.values())) / 2
+
+    rates = sorted({row.job.lr for row in tuning})
+    return {rate: [lost(row) for row in tuning if row.job.lr == rate] for rate in rates}
 
 
 def _area(row: RunRow) -> float | None:

@@ -50,7 +50,7 @@ def origin() -> dict[str, Any]:
     """The part that does not depend on the data: time, command line, commit, versions."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "argv": sys.argv,
+        "argv": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "git": _git(),
         "python": platform.python_version(),
         "platform": platform.platform(),

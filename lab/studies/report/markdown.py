@@ -138,14 +138,15 @@ def rates(result: StudyResult) -> list[str]:
     for arm in result.arms:
         cells = []
         for lr in grid:
-            share = arm.diverged_by_lr.get(lr, 0.0)
-            cells.append(f"{_number(arm.by_lr.get(lr))}{f' ({share:.0%} diverged)' if share else ''}")
+            share = arm.lost_by_lr.get(lr, 0.0)
+            cells.append(f"{_number(arm.by_lr.get(lr))}{f' ({share:.0%} lost)' if share else ''}")
         stable = "" if arm.largest_stable_lr is None else f"{arm.largest_stable_lr:g}"
         rows.append((arm.name, *cells, stable, _number(arm.sensitivity)))
     heads = ("arm", *(f">{lr:g}" for lr in grid), ">largest stable", ">sensitivity")
     legend = (
         "Mean final loss of the tuning seeds, nats; a diverged run counts with its initial loss. Sensitivity: mean "
-        "over the rates of min(final, initial) less the best."
+        "over the rates of min(final, initial) less the best. Lost: diverged, or left with less than half of what the "
+        "best rate gains; largest stable: the largest rate up to which no tuning run was lost."
     )
     return [*table(heads, rows), "", legend]
 

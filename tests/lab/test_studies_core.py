@@ -1,0 +1,217 @@
+"""Studies: what is refused before the first run, tuning, resuming, and what a result says. Runs are tiny."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.studies import Arm, Claim, Job, Study, StudyError, StudyFolder, Tier, find_study, make_plan, run_study
+from lab.studies import study_names
+from lab.studies.execute import execute
+from lab.studies.executors import OnChange
+from lab.studies.plan import tuning_seed
+from lab.studies.results import read_results
+from lab.studies.run import widen
+
+BASE = {
+    "model.n_layers": 1, "model.d_model": 16, "model.n_heads": 2, "model.n_ctx": 16, "training.batch_size": 4,
+    "training.steps": 6, "training.eval_every": 3, "training.warmup_steps": 2, "data.corpus_size": 6000,
+}  # fmt: skip
+
+
+def tiny(**changes: Any) -> Study:
+    """A study of two placements of the norm, in milliseconds a run."""
+    values: dict[str, Any] = {
+        "name": "tiny",
+        "question": "Does it matter?",
+        "hypothesis": "No.",
+        "source": "of our own",
+        "base": BASE,
+        "arms": (Arm("pre"), Arm("post", {"model.norm_placement": "post"}, unmatched="no final norm")),
+        "control": "pre",
+        "claims": (Claim("placement", "It does not.", "of our own", "post", "no difference", "pre", primary=True),),
+        "tiers": (Tier("smoke", 2, (1e-3, 1e-2), extensions=0),),
+        "measures": ("residual_growth",),
+    }
+    return Study(**{**values, **changes})
+
+
+class Here:
+    """Runs in this process, one after another; stops after `most` of them."""
+
+    def __init__(self, most: int = 10**6):
+        self.left, self.made = most, 0
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def run(self, folder: StudyFolder, jobs: Sequence[Job], on_change: OnChange | None = None) -> None:
+        folder.add(jobs)
+        for job in jobs:
+            if folder.outcome(job.id) is None:
+                if not self.left:
+                    raise KeyboardInterrupt
+                self.left -= 1
+                self.made += execute(folder, job)
+
+
+def table(folder: StudyFolder) -> list[dict[str, Any]]:
+    """What a study found, without how long it took."""
+    rows = read_results(folder).to_dict()["runs"]
+    return [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+
+
+def test_a_study_runs_to_its_end_and_says_what_it_found(tmp_path: Path) -> None:
+    result = run_study(tiny(), "smoke", executor=Here(), root=tmp_path)
+    folder = StudyFolder(tmp_path / "tiny-smoke")
+    assert result.complete
+    assert len(result.rows) == 2 * (2 + 2) + 2
+    assert {row.job.seed for row in result.rows if row.job.phase == "tune"} == {tuning_seed(0)}
+    assert {row.job.seed for row in result.rows if row.job.phase == "confirm"} == {0, 1}
+    (comparison,) = result.comparisons
+    pre, post = result.arm("pre").losses, result.arm("post").losses
+    assert dict(comparison.differences) == {seed: post[seed] - pre[seed] for seed in (0, 1)}
+    assert comparison.verdict == "exploratory: no claim"
+    assert result.noise is not None and result.noise.n == 2
+    assert result.arm("pre").lr == min(result.arm("pre").by_lr, key=result.arm("pre").by_lr.__getitem__)
+    assert json.loads((folder.path / "results.json").read_text())["complete"] is True
+    assert (folder.path / "results.csv").read_text().count("\n") == 11
+
+
+def test_a_study_that_was_cut_short_ends_with_the_same_table(tmp_path: Path) -> None:
+    run_study(tiny(), "smoke", executor=Here(), root=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run_study(tiny(), "smoke", executor=Here(3), root=tmp_path / "cut")
+    cut = StudyFolder(tmp_path / "cut" / "tiny-smoke")
+    assert not read_results(cut).complete
+    again = Here()
+    run_study(tiny(), "smoke", executor=again, root=tmp_path / "cut")
+    assert again.made == 10 - 3
+    assert table(cut) == table(StudyFolder(tmp_path / "whole" / "tiny-smoke"))
+
+
+def test_another_plan_is_not_put_into_the_same_folder(tmp_path: Path) -> None:
+    run_study(tiny(), "smoke", executor=Here(), root=tmp_path)
+    with pytest.raises(StudyError, match="holds another plan"):
+        run_study(tiny(margin=0.5), "smoke", executor=Here(), root=tmp_path)
+
+
+def test_a_flag_that_does_nothing_stops_the_study() -> None:
+    arms = (Arm("pre"), Arm("based", {"model.rotary_base": 500.0}))  # without rotary positions nothing reads it
+    claims = (Claim("c", "x", "y", "based", "lower", "pre", primary=True),)
+    with pytest.raises(StudyError, match=r"pre and based are the same network.*model\.rotary_base"):
+        make_plan(tiny(arms=arms, claims=claims), "smoke")
+
+
+def test_a_flag_of_training_alone_is_seen_to_do_something() -> None:
+    arms = (Arm("pre"), Arm("cold", {"training.warmup_steps": 0}))
+    claims = (Claim("c", "x", "y", "cold", "lower", "pre", primary=True),)
+    assert len(make_plan(tiny(arms=arms, claims=claims), "smoke").budgets) == 2
+
+
+def test_arms_of_unequal_size_say_why() -> None:
+    wide = Arm("wide", {"model.d_mlp": 80})
+    claims = (Claim("c", "x", "y", "wide", "lower", "pre", primary=True),)
+    with pytest.raises(StudyError, match=r"wide has [\d,]+ parameters, the control pre [\d,]+"):
+        make_plan(tiny(arms=(Arm("pre"), wide), claims=claims), "smoke")
+    said = dataclasses.replace(wide, unmatched="width is the question")
+    assert make_plan(tiny(arms=(Arm("pre"), said), claims=claims), "smoke").budgets[1].parameters > 0
+
+
+def test_an_arm_differs_only_in_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = tiny()
+    plain = Study.config
+
+    def sneaky(self: Study, arm: Arm, tier: Tier, **options: Any) -> Any:
+        config = plain(self, arm, tier, **options)
+        return config.replace(training=config.training.replace(weight_decay=0.3)) if arm.name == "post" else config
+
+    monkeypatch.setattr(Study, "config", sneaky)
+    with pytest.raises(StudyError, match=r"differ in training\.weight_decay \(.*\), which neither declares"):
+        make_plan(study, "smoke")
+
+
+def test_one_seed_makes_no_claim(tmp_path: Path) -> None:
+    result = run_study(tiny(), "smoke", executor=Here(), root=tmp_path, seeds=1)
+    assert [comparison.verdict for comparison in result.comparisons] == ["exploratory: no claim"]
+    assert "not known yet" in result.comparisons[0].sentence()
+
+
+@pytest.mark.parametrize(
+    "changes, sentence",
+    [
+        ({"control": "past"}, "no arm 'past'"),
+        ({"name": "Big Name"}, "cannot be called"),
+        ({"claims": ()}, "its claims need names"),
+        ({"tiers": (Tier("smoke", 0, (1e-3,)),)}, "at least 1"),
+        ({"tiers": (Tier("smoke", 2, (1e-2, 1e-3)),)}, "lrs ascend"),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(StudyError, match=sentence):
+        tiny(**changes)
+
+
+def test_a_claim_about_what_is_not_measured_is_refused() -> None:
+    claims = (Claim("c", "x", "y", "post", "lower", "pre", outcome="induction", primary=True),)
+    with pytest.raises(StudyError, match="neither a loss"):
+        make_plan(tiny(claims=claims), "smoke")
+
+
+def test_an_override_that_names_no_field_is_refused() -> None:
+    study = tiny(arms=(Arm("pre"), Arm("post", {"norm_placement": "post"})))
+    with pytest.raises(StudyError, match="'norm_placement' names no field"):
+        study.config(study.arm("post"), study.tier("smoke"), lr=1e-3, seed=0)
+
+
+def test_the_grid_grows_for_all_arms_where_one_has_its_best_on_the_edge(tmp_path: Path) -> None:
+    study = tiny(tiers=(Tier("smoke", 1, (1e-5, 1e-4), extensions=1),))  # far too low: the best is the highest
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    assert all(sorted(arm.by_lr) == [1e-5, 1e-4, 1e-3] for arm in result.arms)
+    assert all(arm.edge == "high" and arm.lr == 1e-3 for arm in result.arms)
+
+
+def test_widening_keeps_the_distance_of_the_neighbours() -> None:
+    assert widen([1e-3, 2e-3, 4e-3], {"low", "high"}) == [5e-4, 1e-3, 2e-3, 4e-3, 8e-3]
+    assert widen([1e-3, 2e-3], {""}) == [1e-3, 2e-3]
+
+
+def test_a_diverged_run_counts_with_its_initial_loss(tmp_path: Path) -> None:
+    wild = {**BASE, "training.grad_clip": None, "training.warmup_steps": 0, "training.optimizer": "adamw"}
+    study = tiny(base=wild, tiers=(Tier("smoke", 2, (1e-2, 1e9), extensions=0),), measures=())
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    lost = [row for row in result.rows if row.job.lr == 1e9]
+    assert lost and all(row.outcome.state == "diverged" for row in lost)
+    assert all(row.loss == row.outcome.initial_loss for row in lost)
+    assert all(arm.lost_by_lr[1e9] == 1.0 and arm.largest_stable_lr == 1e-2 and arm.lr == 1e-2 for arm in result.arms)
+
+
+def test_arms_are_paired_by_seed() -> None:
+    study = tiny()
+    pre, post = (study.config(arm, study.tier("smoke"), lr=1e-3, seed=5) for arm in study.arms)
+    assert pre.model.seed == post.model.seed == pre.training.seed == post.training.data_seed == 5
+
+
+def test_a_study_is_the_same_after_json() -> None:
+    study = tiny()
+    assert Study.from_dict(json.loads(json.dumps(study.to_dict()))).to_dict() == study.to_dict()
+
+
+def test_our_own_studies_can_be_found() -> None:
+    assert set(study_names()) == {
+        "norm_placement", "mlp_activation", "head_tying", "positions", "normalization", "overfitting",
+    }  # fmt: skip
+    for name in study_names():
+        study = find_study(name)
+        assert study.name == name
+        assert {tier.name for tier in study.tiers} == {"smoke", "small", "full"}
+        assert study.tier("small").seeds == 8
+    with pytest.raises(StudyError, match="positions"):
+        find_study("position")
