@@ -7,7 +7,7 @@ them; the report says their unit. Numbers of the untrained network are taken fro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 WINDOWS = 16  # of the validation split, that the trained network is looked at on
 BATCH = 32  # windows of the first batch, for gradients of the untrained network
 DEPTHS = (4, 8, 16)
+SILENT = 0.01  # of the largest activation: a neuron below it adds nothing to speak of
 
 Value = float | list[float] | None
 
@@ -57,6 +58,11 @@ class Subject:
         starts = np.linspace(0, len(ids) - length, min(WINDOWS, max(1, len(ids) // length))).astype(int)
         return torch.from_numpy(np.stack([ids[s : s + length] for s in starts]).astype(np.int64))
 
+    @cached_property
+    def gradients(self) -> dict[int, list[float]]:
+        """Number of layers -> what `_gradients` found, so that measures of one network share it."""
+        return {}
+
     def untrained(self, n_layers: int | None = None) -> GPT:
         """A fresh network of the run's seed, with its own depth or another; no dropout."""
         from model import GPT
@@ -64,13 +70,15 @@ class Subject:
         changes = {} if n_layers is None else {"n_layers": n_layers}
         return GPT(self.config.model.replace(embed_dropout=0.0, attn_dropout=0.0, resid_dropout=0.0, **changes))
 
-    def watch(self, names: Iterable[str]) -> dict[str, torch.Tensor]:
-        """Activations of the trained network on the windows' inputs, by hook name."""
+    def watch(self, names: Iterable[str], model: GPT | None = None) -> dict[str, torch.Tensor]:
+        """Activations on the windows' inputs, by hook name and in this order, of the trained network or of `model`."""
         import torch
 
-        wanted = set(names)
+        wanted = list(names)
         with torch.no_grad():
-            _, cache = self.model.run_with_cache(self.windows[:, :-1], names_filter=lambda name: name in wanted)
+            _, cache = (model or self.model).run_with_cache(
+                self.windows[:, :-1], names_filter=lambda name: name in wanted
+            )
         return {name: cache[name] for name in wanted}
 
 
@@ -101,6 +109,12 @@ def resolve_measure(name: str) -> Measure:
 
 def _gradients(subject: Subject, n_layers: int) -> list[float]:
     """Norm of the loss' gradient with respect to each layer's MLP output matrix, before the first step."""
+    if n_layers not in subject.gradients:
+        subject.gradients[n_layers] = _first_gradients(subject, n_layers)
+    return subject.gradients[n_layers]
+
+
+def _first_gradients(subject: Subject, n_layers: int) -> list[float]:
     import torch
 
     model = subject.untrained(n_layers)
@@ -124,6 +138,15 @@ def _gradient_slope(n_layers: int) -> Measure:
     )
 
 
+def _gradient_row(n_layers: int) -> Measure:
+    return Measure(
+        f"norm of the loss' gradient of each layer's MLP output matrix, {n_layers} layers, before training",
+        "",
+        lambda subject: _gradients(subject, n_layers),
+        "untrained",
+    )
+
+
 def _log_ratio(values: list[float]) -> float:
     return math.log(values[-1] / values[0])
 
@@ -142,17 +165,25 @@ def _depth_effect(subject: Subject) -> Value:
     return math.log(_gradients(subject, deep)[-1] / _gradients(subject, shallow)[-1])
 
 
-def _residual_rms(subject: Subject) -> Value:
+def _residual_names(subject: Subject) -> list[str]:
     n_layers = subject.config.model.n_layers
-    names = ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(n_layers))]
-    found = subject.watch(names)
-    return [float(found[name].double().pow(2).mean().sqrt()) for name in names]
+    return ["blocks.0.hook_resid_pre", *(f"blocks.{layer}.hook_resid_post" for layer in range(n_layers))]
+
+
+def _rms(found: Mapping[str, torch.Tensor]) -> list[float]:
+    return [float(stream.double().pow(2).mean().sqrt()) for stream in found.values()]
+
+
+def _residual_rms(subject: Subject) -> list[float]:
+    return _rms(subject.watch(_residual_names(subject)))
+
+
+def _untrained_residual_rms(subject: Subject) -> list[float]:
+    return _rms(subject.watch(_residual_names(subject), subject.untrained().eval()))
 
 
 def _residual_growth(subject: Subject) -> Value:
-    row = _residual_rms(subject)
-    assert isinstance(row, list)  # noqa: S101  (for the type checker)
-    return _log_ratio(row)
+    return _log_ratio(_residual_rms(subject))
 
 
 def _max_residual(subject: Subject) -> Value:
@@ -161,14 +192,23 @@ def _max_residual(subject: Subject) -> Value:
     return float(found.abs().max() / found.double().pow(2).mean().sqrt())
 
 
+def _neurons(subject: Subject) -> list[torch.Tensor]:
+    """|activation| of each layer's neurons after the nonlinearity (and the gate): [window, pos, neuron] a layer."""
+    names = [f"blocks.{layer}.mlp.hook_post" for layer in range(subject.config.model.n_layers)]
+    return [acts.double().abs() for acts in subject.watch(names).values()]
+
+
 def _mlp_active_share(subject: Subject) -> Value:
     """Participation ratio of the neurons, (sum |a|)^2 / (n sum a^2): 1 when all are equally active, 1/n for one."""
-    names = [f"blocks.{layer}.mlp.hook_post" for layer in range(subject.config.model.n_layers)]
-    shares = []
-    for acts in subject.watch(names).values():
-        a = acts.double().abs()
-        shares.append(float((a.sum(-1) ** 2 / (a.shape[-1] * a.pow(2).sum(-1).clamp_min(1e-30))).mean()))
+    shares = [
+        float((a.sum(-1) ** 2 / (a.shape[-1] * a.pow(2).sum(-1).clamp_min(1e-30))).mean()) for a in _neurons(subject)
+    ]
     return sum(shares) / len(shares)
+
+
+def _mlp_sparsity(subject: Subject) -> list[float]:
+    """Share of a layer's neurons that stay within a hundredth of the token's largest activation."""
+    return [float((a <= SILENT * a.amax(-1, keepdim=True)).double().mean()) for a in _neurons(subject)]
 
 
 def _mlp_logit_share(subject: Subject) -> Value:
@@ -215,8 +255,7 @@ def _max_attention_logit(subject: Subject) -> Value:
     names = [f"blocks.{layer}.attn.hook_attn_scores" for layer in range(subject.config.model.n_layers)]
     largest = 0.0
     for scores in subject.watch(names).values():
-        seen = scores.double()
-        seen = seen[seen > -1e4] if seen.isfinite().all() else seen[seen.isfinite()]
+        seen = scores.double()[scores != -math.inf]  # what the mask hides
         largest = max(largest, float(seen.abs().max()))
     return largest
 
@@ -240,6 +279,7 @@ def _induction(subject: Subject) -> Value:
 
 
 MEASURES: dict[str, Measure] = {
+    **{f"gradients_{depth}": _gradient_row(depth) for depth in DEPTHS},
     **{f"gradient_slope_{depth}": _gradient_slope(depth) for depth in DEPTHS},
     **{f"last_gradient_{depth}": _last_gradient(depth) for depth in DEPTHS},
     "depth_effect": Measure(
@@ -249,12 +289,18 @@ MEASURES: dict[str, Measure] = {
         "untrained",
     ),
     "residual_rms": Measure("RMS of the residual stream before the first and after each layer", "", _residual_rms),
+    "untrained_residual_rms": Measure(
+        "residual_rms of the network before training", "", _untrained_residual_rms, "untrained"
+    ),
     "residual_growth": Measure(
         "log of the residual stream's RMS after the last layer over that before the first", "nats", _residual_growth
     ),
     "max_residual": Measure("largest entry of the last residual stream, in units of its RMS", "RMS", _max_residual),
     "mlp_active_share": Measure(
         "participation ratio of the MLPs' neurons (1: all equally active)", "share", _mlp_active_share
+    ),
+    "mlp_sparsity": Measure(
+        "share of each layer's MLP neurons within a hundredth of the token's largest", "share", _mlp_sparsity
     ),
     "mlp_logit_share": Measure(
         "the MLPs' part of what layers add to the logit of the right token", "share", _mlp_logit_share
