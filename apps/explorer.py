@@ -27,7 +27,9 @@ PAGES = (
     ("lens", ":material/search:", "look"),
     ("attention", ":material/grid_on:", "look"),
     ("contributions", ":material/bar_chart:", "look"),
+    ("interventions", ":material/content_cut:", "look"),
     ("probes", ":material/labs:", "look"),
+    ("compare", ":material/compare_arrows:", "look"),
     ("dynamics", ":material/timeline:", "look"),
     ("anatomy", ":material/account_tree:", "look"),
 )

@@ -1,11 +1,14 @@
 """Ask `lab.analysis` about a picked model, and remember the answers.
 
-Models are shared by all sessions of the server and never changed: nothing here adds a hook or edits a weight. Answers
-are plain results, kept by (checkpoint, prompt) within a bound. torch is imported where a model is first opened.
+Weights are shared by all sessions of the server and never changed. Hooks are not shared: whoever opens a checkpoint
+gets modules of its own over the same weights, so that no analysis hears or changes what another session runs at the
+same moment. Answers are plain results, kept by (checkpoint, prompt) within a bound. torch is imported where a model is
+first opened.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +48,25 @@ class Checkpoint:
 
 
 @st.cache_resource(max_entries=MODELS_KEPT, show_spinner=False)
-def open_checkpoint(checkpoint: Checkpoint) -> GPT:
-    """The model, in eval mode, shared and read-only."""
+def _shared(checkpoint: Checkpoint) -> GPT:
     from lab.models import open_model
 
     return open_model(checkpoint.reference)
+
+
+def twin(model: GPT) -> GPT:
+    """A model of its own modules and hooks over the same weights, buffers and tokenizer: no memory, a few milliseconds.
+
+    Even reading needs one: a cache is filled by hooks, and on one shared model it would be filled by whichever session
+    runs last.
+    """
+    shared = [*model.parameters(), *model.buffers(), model.tokenizer]
+    return copy.deepcopy(model, {id(one): one for one in shared if one is not None})
+
+
+def open_checkpoint(checkpoint: Checkpoint) -> GPT:
+    """The model in eval mode: its weights are everybody's and read-only, its hooks the caller's alone."""
+    return twin(_shared(checkpoint))
 
 
 def open_picked(picked: Picked) -> tuple[Checkpoint, GPT] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -13,81 +13,14 @@ from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import displays_of
-from apps.widgets.selectors import one_of, token_choice
+from apps.widgets.selectors import one_of
+from apps.widgets.token_target import NONE, token_target
 
 if TYPE_CHECKING:
     from lab.analysis import LogitContributions
 
-CANDIDATES = 24
 BY = ("component", "layer", "head", "neuron")
 MOST_BARS = 30
-NONE = -1
-
-
-def _typed(page: Inspected, key: str, label: str) -> int | None:
-    """A token the reader types in; None, with a sentence, unless it is exactly one token."""
-    text = st.text_input(label, key=key, max_chars=200, persist_state="session")
-    if not text:
-        return None
-    try:
-        ids = list(page.tokenizer.encode(text))
-    except ValueError as error:
-        st.error(plain(str(error)))
-        return None
-    if len(ids) != 1:
-        shown = " ".join(displays_of(page.tokenizer, ids[:12]))
-        st.error(plain(t("contributions.not_one", text=text, n=len(ids), shown=shown)))
-        return None
-    return int(ids[0])
-
-
-def _candidates(page: Inspected, position: int) -> list[int]:
-    found = inspection.predictions(page.checkpoint, page.ids, CANDIDATES)
-    return [int(i) for i in found.top_tokens[position]]
-
-
-def _token_from(name: str, options: list[int], page: Inspected, label: str) -> int:
-    """A choice among token ids; a link may bring any id of the vocabulary."""
-    for asked in (st.query_params.get(name), st.session_state.get(name)):
-        number = _whole(asked)
-        if number is not None and 0 <= number < page.config.d_vocab and number not in options:
-            options = [*options, number]
-    value = selection.prepare(name, options, options[0], parse=int, what=label)
-    words = dict(zip(options, displays_of(page.tokenizer, [i for i in options if i != NONE]), strict=False))
-    if options[0] == NONE:
-        words = {NONE: t("contributions.no_versus")} | dict(
-            zip(options[1:], displays_of(page.tokenizer, options[1:]), strict=True)
-        )
-    st.selectbox(label, options, key=name, format_func=lambda i: words[i], persist_state="session")
-    return value
-
-
-def _whole(value: Any) -> int | None:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def _controls(page: Inspected) -> tuple[int, int, int | None]:
-    """(position, token, versus)."""
-    a, b, c, d = st.columns([2, 2, 2, 2])
-    with a:
-        position = token_choice(page.prompt, t("contributions.position"))
-    options = _candidates(page, position)
-    with b:
-        token = _token_from("target", options, page, t("contributions.token"))
-    with c:
-        versus = _token_from("versus", [NONE, *options], page, t("contributions.versus"))
-    with d:
-        typed = _typed(page, "target_typed", t("contributions.typed"))
-    if typed is not None:
-        token = typed
-    if versus == token:
-        st.warning(t("contributions.same"))
-        return position, token, None
-    return position, token, None if versus == NONE else versus
 
 
 def _sum_line(result: LogitContributions) -> None:
@@ -148,7 +81,7 @@ def render() -> None:
     page = inspected("contributions")
     if page is None:
         return
-    position, token, versus = _controls(page)
+    position, token, versus = token_target(page)
     by, layer = _level(page)
     try:
         with st.spinner(t("inspection.running")):

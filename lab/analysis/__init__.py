@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lab.analysis.contributions import LogitContributions, logit_contributions
     from lab.analysis.decomposition import ResidualDecomposition, residual_decomposition
     from lab.analysis.direct_paths import PathPatching, path_patching
+    from lab.analysis.directions import prompt_direction, token_direction
     from lab.analysis.dynamics import Dynamics, checkpoint_dynamics
     from lab.analysis.effects import InterventionEffect, intervention_effect
     from lab.analysis.emergence import Formation, formation
@@ -85,11 +86,13 @@ _HOME = {
     "path_patching": "direct_paths",
     "planted_induction": "planted",
     "probed_film": "film",
+    "prompt_direction": "directions",
     "read_labels": "probe_labels",
     "recorded_film": "film",
     "residual_decomposition": "decomposition",
     "residual_norms": "norms",
     "source_contributions": "sources",
+    "token_direction": "directions",
     "token_predictions": "predictions",
     "train_tuned_lens": "tuned_lens",
 }
@@ -147,11 +150,13 @@ __all__ = [
     "path_patching",
     "planted_induction",
     "probed_film",
+    "prompt_direction",
     "read_labels",
     "recorded_film",
     "residual_decomposition",
     "residual_norms",
     "source_contributions",
+    "token_direction",
     "token_predictions",
     "train_tuned_lens",
 ]

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from lab.plots.attention import attention_head, attention_mosaic, head_score_map
     from lab.plots.bars import contribution_bars, next_token_bars
     from lab.plots.cells import heatmap
+    from lab.plots.compare import norm_lines, triple_maps, triple_strip
     from lab.plots.confusion import confusion_map
     from lab.plots.curves import decimate, loss_curves, residual_norms
     from lab.plots.export import CONFIG, to_offline_html
     from lab.plots.film import film_curves, film_grid, layer_curves
+    from lab.plots.interventions import intervention_map
     from lab.plots.lens import lens_grid
     from lab.plots.measures import dynamics_curves, effect_bars, probe_curve, source_bars
     from lab.plots.patching import composition_map, copying_map, patching_grid, path_patching_map
@@ -34,16 +36,20 @@ _HOME = {
     "film_grid": "film",
     "head_score_map": "attention",
     "heatmap": "cells",
+    "intervention_map": "interventions",
     "layer_curves": "film",
     "lens_grid": "lens",
     "loss_curves": "curves",
     "next_token_bars": "bars",
+    "norm_lines": "compare",
     "patching_grid": "patching",
     "path_patching_map": "patching",
     "probe_curve": "measures",
     "residual_norms": "curves",
     "source_bars": "measures",
     "to_offline_html": "export",
+    "triple_maps": "compare",
+    "triple_strip": "compare",
 }
 
 __all__ = [
@@ -61,16 +67,20 @@ __all__ = [
     "film_grid",
     "head_score_map",
     "heatmap",
+    "intervention_map",
     "layer_curves",
     "lens_grid",
     "loss_curves",
     "next_token_bars",
+    "norm_lines",
     "patching_grid",
     "path_patching_map",
     "probe_curve",
     "residual_norms",
     "source_bars",
     "to_offline_html",
+    "triple_maps",
+    "triple_strip",
 ]
 
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from streamlit.testing.v1 import AppTest
 
 EXPLORER = Path(__file__).resolve().parents[2] / "apps" / "explorer.py"
-PAGES = ("train", "generate", "runs", "lens", "attention", "contributions", "probes", "dynamics", "anatomy")
+PAGES = (
+    "train", "generate", "runs", "lens", "attention", "contributions",
+    "interventions", "probes", "compare", "dynamics", "anatomy",
+)  # fmt: skip
 
 
 def open_page(page: str = "train", **link: str) -> AppTest:
@@ -25,6 +28,12 @@ def checked(at: AppTest) -> AppTest:
     """`at`, after asserting that the page raised nothing."""
     assert not at.exception, "\n".join(f"{e.message}\n{''.join(e.stack_trace or [])}" for e in at.exception)
     return at
+
+
+def code(at: AppTest) -> str:
+    """What "copy as Python" of the page's only export row hands over."""
+    (block,) = [element.value for element in at.code if element.language == "python"]
+    return str(block)
 
 
 def unescaped(text: str) -> str:

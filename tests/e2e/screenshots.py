@@ -15,7 +15,10 @@ from urllib.parse import urlencode
 
 from tests.e2e.serving import PATIENCE, browsing, serving, settled, widget
 
-PAGES = ("train", "generate", "runs", "lens", "attention", "contributions", "probes", "dynamics", "anatomy")
+PAGES = (
+    "train", "generate", "runs", "lens", "attention", "contributions",
+    "interventions", "probes", "compare", "dynamics", "anatomy",
+)  # fmt: skip
 LOOKS = (("light", "en"), ("dark", "en"), ("light", "zh"), ("dark", "zh"))
 SIZE = {"width": 1440, "height": 1000}
 
