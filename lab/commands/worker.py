@@ -55,16 +55,9 @@ def worker(options: Worker) -> int:
 
 
 def _require_corpus(folder: StudyFolder) -> None:
-    """Refuse to start where the study's data is not: a run would only fail."""
-    from lab.runs import to_json
-    from lab.studies.execute import prepared
+    """Refuse to start where the study's data is not. Raises OSError with a sentence."""
+    from lab.studies.execute import study_data
     from lab.training import RunConfig
 
-    for arm, values in folder.registration["configs"].items():
-        config = RunConfig.from_dict(values)
-        try:
-            prepared(to_json(config.data.to_dict()), config.model.n_ctx)
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"The corpus of {folder.path.name}, arm {arm}, cannot be read on this machine: {error}"
-            ) from None
+    for values in folder.registration["configs"].values():
+        study_data(folder, RunConfig.from_dict(values))

@@ -1,9 +1,10 @@
 """Who works on which job: one worker a job, on one machine or on many that share a folder.
 
 A claim is a folder, signed first and then renamed to the job's name, which one of several succeeds at. Its owner
-rewrites a time in it every few seconds; a claim whose owner is dead (same machine) or silent (another one) is taken
-over. Taking over renames the old claim to a name made of its owner's token: that, too, one of several succeeds at, and
-never with somebody else's claim.
+rewrites it every few seconds; a claim whose owner is dead (same machine) or silent (another one) is taken over. Taking
+over renames the old claim to a name made of its owner's token: that, too, one of several succeeds at, and never with
+somebody else's claim. How long an owner has been silent is told by the file system's clock alone: two machines' clocks
+may differ by minutes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,18 @@ BEAT_SECONDS = 3.0
 STALE_SECONDS = 60.0  # of silence, after which a worker of another machine is taken for dead
 
 
+class ClaimLost(Exception):
+    """This process was silent for so long that somebody else has taken its job over."""
+
+
 class Claim:
-    """A job held by this process: `with claim:` beats until the end and lets go of the job, done or not."""
+    """A job held by this process: `with claim:` beats until the end and lets go of the job, done or not.
+
+    lost: somebody else has taken the job over; nothing may be written for it any more.
+    """
 
     def __init__(self, path: Path, token: str):
-        self.path, self.token = path, token
+        self.path, self.token, self.lost = path, token, False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"claim-{path.name}", daemon=True)
 
@@ -39,13 +47,23 @@ class Claim:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "process": process_identity(os.getpid()),
-            "heartbeat": time.time(),
         }
         write_json(self.path / "owner.json", record, durable=False)
+
+    def check(self) -> None:
+        """Raise ClaimLost if somebody else holds the job now."""
+        found = _owner(self.path)
+        self.lost = self.lost or (found is not None and found["token"] != self.token)
+        if self.lost:
+            raise ClaimLost(f"{self.path.name} was taken over by another worker while this one was silent")
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
             with contextlib.suppress(OSError):  # a full disk stops the run itself, with its own sentence
+                try:
+                    self.check()
+                except ClaimLost:
+                    return
                 self.write()
 
     def __enter__(self) -> Claim:
@@ -60,33 +78,44 @@ class Claim:
         self.release()
 
     def release(self) -> None:
-        """Let go of the job."""
-        with contextlib.suppress(OSError):
+        """Let go of the job, if it is still ours."""
+        with contextlib.suppress(OSError, ClaimLost):
+            self.check()
             (self.path / "owner.json").unlink(missing_ok=True)
             self.path.rmdir()
 
 
 def claim(folder: StudyFolder, job: str, *, now: float | None = None) -> Claim | None:
-    """Take a job; None when somebody works on it. now: seconds since 1970, for tests."""
+    """Take a job; None when somebody works on it. now: the file system's time in seconds since 1970, for tests."""
     path = folder.path / "claims" / job
     token = secrets.token_hex(8)
     signed = path.with_name(f".new-{token}")
     signed.mkdir()
-    Claim(signed, token).write()
-    for attempt in range(2):
-        try:
-            signed.rename(path)  # onto a claim that is there, and signed, this fails
-            return Claim(path, token)
-        except OSError:
-            old = _owner(path)
-            if attempt or old is None or not _stale(old, time.time() if now is None else now):
-                break
+    try:
+        Claim(signed, token).write()
+        for attempt in range(2):
             try:
-                path.rename(path.with_name(f".{job}-{old['token']}"))
-            except OSError:  # somebody was quicker
-                break
-    (signed / "owner.json").unlink()
-    signed.rmdir()
+                signed.rename(path)  # onto a claim that is there, and signed, this fails
+                return Claim(path, token)
+            except OSError:
+                old = _owner(path)
+                if attempt or not path.is_dir():
+                    break
+                if old is None:
+                    with contextlib.suppress(OSError):
+                        path.rmdir()  # left by somebody who was killed while letting go of it
+                elif not _stale(old, (signed / "owner.json").stat().st_mtime if now is None else now):
+                    break
+                else:
+                    try:
+                        path.rename(path.with_name(f".{job}-{old['token']}"))
+                    except OSError:  # somebody was quicker
+                        break
+    finally:
+        if signed.is_dir():
+            with contextlib.suppress(OSError):
+                (signed / "owner.json").unlink(missing_ok=True)
+                signed.rmdir()
     return None
 
 
@@ -96,14 +125,15 @@ def died(folder: StudyFolder, job: str) -> int:
 
 
 def owner(folder: StudyFolder, job: str) -> dict[str, Any] | None:
-    """Who holds a job now ({"host", "pid", "heartbeat", ...}); None: nobody alive."""
+    """Who holds a job now ({"host", "pid", "seen", ...}); None: nobody alive."""
     found = _owner(folder.path / "claims" / job)
     return None if found is None or _stale(found, time.time()) else found
 
 
 def _owner(path: Path) -> dict[str, Any] | None:
+    """The owner of a claim, with the file system's time of its last beat under "seen"."""
     try:
-        return read_json(path / "owner.json")
+        return read_json(path / "owner.json") | {"seen": (path / "owner.json").stat().st_mtime}
     except (FileNotFoundError, ValueError):  # let go of a moment ago
         return None
 
@@ -111,4 +141,4 @@ def _owner(path: Path) -> dict[str, Any] | None:
 def _stale(found: dict[str, Any], now: float) -> bool:
     if found.get("host") == socket.gethostname() and found.get("process") is not None:
         return process_identity(int(found["pid"])) != found["process"]
-    return now - float(found["heartbeat"]) > STALE_SECONDS
+    return now - float(found["seen"]) > STALE_SECONDS

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from lab.runs import Run, to_json
-from lab.studies.claims import claim, died
+from lab.runs import Run, RunBusyError, read_json, to_json, write_json
+from lab.studies.claims import Claim, ClaimLost, claim, died
 from lab.studies.folder import Job, Outcome, StudyFolder
 from lab.training import RunConfig
 
 ATTEMPTS = 3  # workers that may be lost over a job before it counts as failed
 
 
+OnStep = Callable[[Mapping[str, Any]], None]
+
+
 class Interrupted(Exception):
     """The run was asked to stop and has saved; whoever takes the job next goes on with it."""
 
 
-def execute(folder: StudyFolder, job: Job, on_step: Callable[[Mapping[str, Any]], None] | None = None) -> bool:
+class DataUnavailable(OSError):
+    """This machine cannot read the study's corpus, or reads another text; the run is left to another machine."""
+
+
+def execute(folder: StudyFolder, job: Job, on_step: OnStep | None = None) -> bool:
     """Do a job unless it is done or somebody does it; returns whether this call did it.
 
     A run that was begun is resumed, exactly; one that has ended is only measured. A run that cannot be made
-    (configuration, memory) is written down as failed. Raises Interrupted, or OSError naming a file (a full disk):
-    then nothing is written down and the job stays open.
+    (configuration, memory) is written down as failed. Raises Interrupted, DataUnavailable, or OSError naming a file
+    (a full disk): then nothing is written down and the job stays open.
     """
     if folder.outcome(job.id) is not None:
         return False
@@ -39,28 +48,64 @@ def execute(folder: StudyFolder, job: Job, on_step: Callable[[Mapping[str, Any]]
             folder.finish(Outcome(job.id, "failed", 0, error=f"{lost} workers died over this run, the last one too"))
             return True
         try:
-            outcome = _make(folder, job, on_step)
+            outcome = _make(folder, job, held, on_step)
+            held.check()
+        except (RunBusyError, ClaimLost):  # another process trains the run; the job is its
+            return False
         except (ValueError, MemoryError, RuntimeError) as error:
             outcome = Outcome(job.id, "failed", 0, error=f"{type(error).__name__}: {error}")
         folder.finish(outcome)
     return True
 
 
-def _make(folder: StudyFolder, job: Job, on_step: Callable[[Mapping[str, Any]], None] | None) -> Outcome:
+def _make(folder: StudyFolder, job: Job, held: Claim, on_step: OnStep | None) -> Outcome:
     from lab.training.distributed import World
     from lab.training.run import execute as train
     from lab.training.run import resolve
 
+    def step(row: Mapping[str, Any]) -> None:
+        if held.lost:
+            held.check()
+        if on_step is not None:
+            on_step(row)
+
     run, config = folder.run(job), RunConfig.from_dict(dict(job.config))
-    data = prepared(to_json(config.data.to_dict()), config.model.n_ctx)
+    data = study_data(folder, config)
     if not run.exists():
         run.create(resolve(config, data, World()).to_dict())
     state = run.status().state
     if state not in ("done", "diverged"):
-        state = train(run, data=data, on_step=on_step, clear=True)
+        state = train(run, data=data, on_step=step, clear=True)
     if state == "stopped":
         raise Interrupted(job.id)
     return _read(run, job, state, data)
+
+
+def study_data(folder: StudyFolder, config: RunConfig) -> Any:
+    """The tokens for a run of a study: the very ones its other runs have, whichever machine reads them.
+
+    Raises DataUnavailable. That they can be trained on at all was seen when the study was planned.
+    """
+    text = to_json(config.data.to_dict())
+    try:
+        data = prepared(text, config.model.n_ctx)
+    except (ValueError, OSError) as error:
+        raise DataUnavailable(f"the corpus of {folder.path.name} cannot be read on this machine: {error}") from error
+    record = {"corpus_sha256": data.corpus.sha256, "tokenizer_sha256": data.tokenizer.sha256}
+    path = folder.path / "data" / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+    if not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            write_json(path, {"data": config.data.to_dict(), **record}, exclusive=True)
+    first = read_json(path)
+    for name, value in record.items():
+        if first[name] != value:
+            raise DataUnavailable(
+                f"the {name.removesuffix('_sha256')} of {folder.path.name} is another one on this machine (sha256 "
+                f"{value[:12]}) than where its first run was made ({first[name][:12]}); bring the same "
+                f"{config.data.corpus} and the same version of residlab here"
+            )
+    return data
 
 
 @lru_cache(maxsize=4)

@@ -14,21 +14,25 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from lab.runs import Run
 from lab.studies.execute import Interrupted, execute
 from lab.studies.folder import Job, StudyFolder
 
 POLL_SECONDS = 0.2
-NO_SPACE = 4  # exit code: the disk cannot be written; more workers would not help
+HOPELESS = 4  # exit code: the disk cannot be written, the corpus not read; more workers would not help
 
 
 class Stop:
-    """Whether this process was asked to end; `with Stop() as stop:` listens to SIGTERM and SIGINT."""
+    """Whether this process was asked to end: `with Stop() as stop:` listens to SIGTERM and SIGINT. The run in training
+    is asked to save and end; a second signal ends the process at once."""
 
     def __init__(self) -> None:
         self.asked = False
-        self._before: dict[int, object] = {}
+        self.run: Run | None = None  # in training
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Stop:
         if threading.current_thread() is threading.main_thread():
@@ -38,10 +42,20 @@ class Stop:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
 
     def _ask(self, *_: object) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
         self.asked = True
+        self.pass_on()
+
+    def pass_on(self, row: Mapping[str, Any] | None = None) -> None:
+        """Ask the run to stop, if we were asked to. Also called with each line of metrics: a request made while a
+        run was just beginning is forgotten by it."""
+        if self.asked and self.run is not None:
+            with contextlib.suppress(OSError):  # not begun yet: asked again at its first line
+                self.run.request_stop()
 
 
 def open_jobs(folder: StudyFolder) -> Iterator[Job]:
@@ -68,7 +82,8 @@ def work(
                     if stop.asked:
                         return count
                     try:
-                        if execute(folder, job):
+                        stop.run = folder.run(job)
+                        if execute(folder, job, stop.pass_on):
                             did, count = True, count + 1
                             if on_job is not None:
                                 on_job(folder, job)
@@ -101,7 +116,7 @@ def main(words: list[str] | None = None) -> int:
             work(lambda: [folder], wait=lambda: options.parent is not None)
         except OSError as error:
             sys.stderr.write(f"{error}\n")
-            return NO_SPACE
+            return HOPELESS
     return 0
 
 

@@ -15,13 +15,13 @@ from types import TracebackType
 from typing import IO
 
 from lab.studies.claims import owner
+from lab.studies.execute import ATTEMPTS
 from lab.studies.executors import ExecutorError, OnChange, Progress
 from lab.studies.folder import Job, StudyFolder
-from lab.studies.worker import NO_SPACE
+from lab.studies.worker import HOPELESS
 
 POLL_SECONDS = 0.3
 PATIENCE_SECONDS = 30.0  # for runs to save when asked to stop
-LOST_IN_A_ROW = 5  # workers that may die without a single job done before it is given up
 
 
 class LocalExecutor:
@@ -73,7 +73,9 @@ class LocalExecutor:
             for process in gone:
                 self._processes.remove(process)
                 lost += process.returncode != 0
-                if process.returncode == NO_SPACE or lost >= LOST_IN_A_ROW:
+                if (
+                    process.returncode == HOPELESS or lost > ATTEMPTS * self.workers
+                ):  # more than any runs that kill them
                     raise ExecutorError(f"The workers cannot go on: {self._last_words()}. Finished runs are kept.")
             for _ in range(min(self.workers, len(waiting)) - len(self._processes)):
                 self._processes.append(self._start(folder))

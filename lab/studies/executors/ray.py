@@ -7,6 +7,7 @@ folder, Ray only finds a machine. Ray Tune and Ray Train are not used.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,6 +18,7 @@ from lab.studies.executors import ExecutorError, OnChange, Progress
 from lab.studies.folder import Job, StudyFolder
 
 POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 30.0  # for runs to save when asked to stop
 RETRIES = 3
 
 
@@ -49,11 +51,13 @@ class RayExecutor:
     def __enter__(self) -> RayExecutor:
         ray = self._ray
         if not ray.is_initialized():
-            options: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "logging_level": "ERROR"}
-            if self.address is None:
-                options |= {"num_cpus": self.workers, "object_store_memory": 100 * 2**20}
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+            options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+            if self.address is None:  # a cluster of our own, also where another is running
+                options |= {"address": "local", "num_cpus": self.workers, "include_dashboard": False}
+                options |= {"object_store_memory": 100 * 2**20}
             else:
-                options = {"address": self.address, "log_to_driver": False, "logging_level": "ERROR"}
+                options |= {"address": self.address}
             try:
                 ray.init(**options)
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -75,15 +79,15 @@ class RayExecutor:
         environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
         task = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_execute)
         path = str(folder.path.resolve())
-        todo = [job for job in jobs if folder.outcome(job.id) is None]
-        limit = self.workers or len(todo)
-        queue = list(todo)
+        queue = [job for job in jobs if folder.outcome(job.id) is None]
+        limit = self.workers or len(queue)
         flying: dict[Any, Job] = {}
         try:
             while queue or flying:
                 while queue and len(flying) < limit:
                     job = queue.pop(0)
-                    flying[task.remote(path, job.id)] = job
+                    gpus = 1 if job.config["training"]["device"] == "cuda" else 0
+                    flying[task.options(num_gpus=gpus).remote(path, job.id)] = job
                 ready, _ = ray.wait(list(flying), timeout=POLL_SECONDS)
                 for reference in ready:
                     flying.pop(reference)
@@ -93,12 +97,32 @@ class RayExecutor:
                     running = tuple(job for job in waiting if owner(folder, job.id) is not None)
                     on_change(folder, Progress(len(jobs), len(jobs) - len(waiting), running))
         except KeyboardInterrupt:
-            for job in flying.values():
+            self._stop(folder, flying)
+            raise
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            raise ExecutorError(f"Ray gave up: {_reason(error)}. Finished runs are kept; run it again.") from None
+
+    def _stop(self, folder: StudyFolder, flying: dict[Any, Job]) -> None:
+        """Take back the tasks that have not begun, and let the runs in training save."""
+        for reference, job in flying.items():
+            if owner(folder, job.id) is None:
+                with contextlib.suppress(Exception):  # the cluster may be gone: then there is nothing to take back
+                    self._ray.cancel(reference, force=False)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until:
+            running = [job for job in flying.values() if owner(folder, job.id) is not None]
+            if not running:
+                return
+            for job in running:
                 with contextlib.suppress(OSError):
                     folder.run(job).request_stop()
-            raise
-        except ray.exceptions.RayError as error:
-            raise ExecutorError(f"Ray gave up: {_first_line(error)}. Finished runs are kept; run it again.") from None
+            time.sleep(POLL_SECONDS)
+
+
+def _reason(error: BaseException) -> str:
+    """What the task itself said, where it was the task that failed; else Ray's first line."""
+    cause = getattr(error, "cause", None)
+    return str(cause) if isinstance(cause, OSError) else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
