@@ -5,17 +5,19 @@ from __future__ import annotations
 import streamlit as st
 
 from apps.i18n import t
+from apps.widgets.guide import guide
 from apps.widgets.model_picker import Picked, offer_tiny
 from apps.widgets.plain import plain
 
 
 def opening(name: str) -> None:
-    """Title, question and the "what am I looking at" popover of the page called `name`."""
+    """Title, question, the "what am I looking at" popover and, while it is on, the tour's step."""
     left, right = st.columns([5, 1.4], vertical_alignment="bottom")
     left.title(t(f"{name}.title"), anchor=False)
     left.caption(t(f"{name}.question"))
     with right.popover(t("caveat.open"), icon=":material/help:", width="stretch"):
         st.markdown(t(f"{name}.caveat"))
+    guide(name)
 
 
 def picked() -> Picked | None:
