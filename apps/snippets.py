@@ -71,3 +71,39 @@ def compared(first: str, second: str, first_ids: list[int], second_ids: list[int
             *(["print(b.surprisal - a.surprisal)"] if first_ids == second_ids else []),
         )
     )
+
+
+def generated(reference: str, ids: Sequence[int], settings: dict[str, Any]) -> str:
+    """A continuation with these settings; the same tokens where a seed is among them, or nothing is drawn."""
+    return "\n".join(
+        (
+            "from lab.models import open_model",
+            "",
+            f"model = open_model({reference!r})",
+            f"prompt = {list(ids)}",
+            f"settings = {settings!r}",
+            "steps = list(model.stream(prompt, **settings))",
+            'print("".join(step.text for step in steps))',
+        )
+    )
+
+
+def counted(view: str, config: dict[str, Any], batch: int, pos: int, memory: tuple[str, str]) -> str:
+    """One of the sums of a configuration: ledger, flow, flops or memory."""
+    functions = {
+        "ledger": ("parameter_ledger", ""),
+        "flow": ("shape_flow", f", {batch}, {pos}"),
+        "flops": ("flops", f", {batch}, {pos}"),
+        "memory": ("memory", f", {batch}, {pos}, {memory[0]!r}, {memory[1]!r}"),
+    }
+    function, arguments = functions.get(view, functions["ledger"])
+    return "\n".join(
+        (
+            f"from model.accounting import {function}",
+            "from model.config import GPTConfig",
+            "",
+            f"config = GPTConfig.from_dict({config!r})",
+            f"result = {function}(config{arguments})",
+            "print(result)",
+        )
+    )

@@ -7,6 +7,7 @@ from typing import Any
 
 import streamlit as st
 
+from apps import snippets
 from apps.i18n import t
 from apps.i18n.sentences import said
 from apps.widgets import fields
@@ -164,6 +165,12 @@ def _memory(config: GPTConfig, batch: int, pos: int) -> Any:
     return frame
 
 
+def _memory_kind() -> tuple[str, str]:
+    """The precision and the optimizer whose memory is counted."""
+    chosen = st.session_state
+    return str(chosen.get("anatomy_precision", "fp32")), str(chosen.get("anatomy_optimizer", OPTIMIZERS[0]))
+
+
 def render() -> None:
     """The page."""
     opening("anatomy")
@@ -204,6 +211,7 @@ def render() -> None:
         json=lambda: json.dumps(
             {"config": config.to_dict(), "rows": json.loads(frame.to_json(orient="records"))}, indent=1
         ),
+        python=snippets.counted(view, config.to_dict(), batch, pos, _memory_kind()),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from apps import inspection
+from apps import inspection, snippets
 from apps.i18n import t
 from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
@@ -136,6 +136,7 @@ def render() -> None:
         ),
         frame=lambda: patterns.to_frame().query("layer == @layer and head == @head"),
         json=patterns.to_json,
+        python=snippets.view(page, "attention_patterns") + f"\nprint(result.{weighting}[{layer}, {head}])",
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from apps import inspection, selection
+from apps import inspection, selection, snippets
 from apps.i18n import t
 from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
@@ -106,6 +106,9 @@ def render() -> None:
         html=lambda: to_offline_html(figure, t("contributions.title"), note=page.picked.name, template=template()),
         frame=result.to_frame,
         json=result.to_json,
+        python=snippets.view(
+            page, "logit_contributions", position=position, token=token, versus=versus, by=by, layer=layer
+        ),
         what=t("export.bars"),
     )
     export_row(
@@ -113,6 +116,7 @@ def render() -> None:
         html=lambda: to_offline_html(growth, t("contributions.title"), note=page.picked.name, template=template()),
         frame=norms.to_frame,
         json=norms.to_json,
+        python=snippets.view(page, "residual_norms"),
         what=t("export.growth"),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from apps import snippets
 from apps.i18n import t
 from apps.i18n.sentences import said
 from apps.inspection import open_checkpoint
@@ -35,6 +36,7 @@ class Generated:
 
     run: str
     model: str
+    reference: str
     ids: tuple[int, ...]
     displays: tuple[str, ...]
     text: str
@@ -135,7 +137,15 @@ def _draw_text(place: Any, prompt: str, written: str) -> None:
 
 
 def _write(page: Inspected, settings: dict[str, Any]) -> None:
-    made = Generated(page.picked.run.id, page.picked.name, page.ids, page.prompt.displays, page.prompt.text, settings)
+    made = Generated(
+        page.picked.run.id,
+        page.picked.name,
+        page.picked.reference,
+        page.ids,
+        page.prompt.displays,
+        page.prompt.text,
+        settings,
+    )
     st.session_state["generated"] = made  # kept while it grows: an interruption loses nothing
     place, written, drawn = st.empty(), "", 0.0
     try:
@@ -237,6 +247,7 @@ def _show(made: Generated, tokenizer: Any) -> None:
         html=lambda: offline_html(strip, t("generate.title")),
         frame=lambda: frame,
         json=lambda: _as_json(made),
+        python=snippets.generated(made.reference, made.ids, made.settings),
     )
 
 

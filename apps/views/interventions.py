@@ -51,7 +51,7 @@ def _map(page: Inspected, changes: tuple[Change, ...], target: Target) -> go.Fig
     """The map of heads with what is done to them; None while a long sweep has not been asked for."""
     from lab.plots import intervention_map
 
-    colour = one_of("colour", COLOURS, t("interventions.colour"), lambda c: t(f"interventions.colour_{c}"))
+    colour = one_of("map_colour", COLOURS, t("interventions.colour"), lambda c: t(f"interventions.colour_{c}"))
     heads = page.config.n_heads
     signs: dict[tuple[int, int], str] = {}
     for change in changes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from apps import inspection
+from apps import inspection, snippets
 from apps.i18n import t
 from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
@@ -115,6 +115,7 @@ def render() -> None:
         html=lambda: to_offline_html(figure, t("lens.title"), note=page.picked.name, template=template()),
         frame=lens.to_frame,
         json=lens.to_json,
+        python=snippets.view(page, "logit_lens", TOP_K, include_mid=bool(mid)),
         what=t("export.grid"),
     )
     export_row(
@@ -122,6 +123,7 @@ def render() -> None:
         html=lambda: offline_html(strip, t("lens.title")),
         frame=found.to_frame,
         json=found.to_json,
+        python=snippets.view(page, "token_predictions", TOP_K),
         what=t("export.tokens"),
     )
 

@@ -70,3 +70,52 @@ def test_a_browser_that_fails_is_a_sentence(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(export_png, "renderer", lambda: false)
     with pytest.raises(RuntimeError, match="made no picture"):
         export_png.photographed("<p>")
+
+
+def test_lens_and_tokens_give_their_numbers(runs: Path) -> None:
+    at = open_page("lens", run="tiny", prompt=PROMPT)
+    lens = executed(at, "logit_lens")["result"]
+    cell = table(at, "probability")["probability"]
+    shown = lens.top_probabilities[-1, -1]  # type: ignore[attr-defined]
+    assert cell.tolist() == pytest.approx(shown[: len(cell)].tolist(), abs=1e-6)
+    tokens = executed(at, "token_predictions")["result"]
+    assert any(f"{tokens.loss:.4f}" in caption.value.replace("\\", "") for caption in at.caption)  # type: ignore[attr-defined]
+
+
+def test_attention_gives_its_row(runs: Path) -> None:
+    at = open_page("attention", run="postnorm", prompt=PROMPT, layer="1", head="1")
+    result = executed(at, "attention_patterns")["result"]
+    shown = sorted(table(at, "pattern")["pattern"].tolist())
+    assert shown == pytest.approx(sorted(result.pattern[1, 1, -1].tolist()), abs=1e-6)  # type: ignore[attr-defined]
+
+
+def test_contributions_give_their_bars(runs: Path) -> None:
+    at = open_page("contributions", run="tiny", prompt=PROMPT, by="head")
+    result = executed(at, "logit_contributions")["result"]
+    shown = sorted(table(at, "component")["value"].tolist())
+    assert shown == pytest.approx(sorted(result.values.tolist()), abs=1e-6)  # type: ignore[attr-defined]
+    assert executed(at, "residual_norms")["result"] is not None
+
+
+def test_generation_gives_the_same_tokens(runs: Path) -> None:
+    at = open_page("generate", run="tiny", prompt=PROMPT)
+    at.button(key="generate.go").click().run()
+    steps = executed(at, "model.stream")["steps"]
+    made = at.session_state["generated"].steps
+    assert [step.token for step in steps] == [step.token for step in made]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("view", ["ledger", "flow", "flops", "memory"])
+def test_anatomy_gives_its_sums(runs: Path, view: str) -> None:
+    at = open_page("anatomy", run="tiny")
+    at.segmented_control(key="anatomy_view").set_value(view)
+    at.run()
+    assert not at.exception
+    result = executed(at, "model.accounting")["result"]
+    shown = table(at, {"ledger": "formula", "flow": "symbolic", "flops": "share", "memory": "bytes"}[view])
+    if view == "memory":
+        assert shown["bytes"].tolist()[: len(vars(result))] == list(vars(result).values())
+    elif view == "flops":
+        assert shown["flops"].tolist() == [row.flops for row in result.rows]  # type: ignore[attr-defined]
+    else:
+        assert len(shown) == len(result.to_frame())  # type: ignore[attr-defined]

@@ -113,7 +113,7 @@ def test_a_link_with_nonsense_is_said_and_the_rest_done(runs: Path) -> None:
 @pytest.mark.parametrize("show", ["logit", "attention"])
 @pytest.mark.parametrize("prompt", ["t", PROMPT])
 def test_the_other_pictures(runs: Path, show: str, prompt: str) -> None:
-    at = open_page("interventions", run="tiny", prompt=prompt, do=ZERO, show=show, colour="logit")
+    at = open_page("interventions", run="tiny", prompt=prompt, do=ZERO, show=show, map_colour="logit")
     assert not at.error and at.get_by_key("before_after") is not None
 
 
@@ -176,3 +176,10 @@ def test_two_sessions_at_once_never_hear_each_other(runs: Path) -> None:
     assert all(
         a is b for a, b in zip(model.parameters(), inspection.open_checkpoint(checkpoint).parameters(), strict=True)
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_beside_every_kind_of_editor(runs: Path, kind: str) -> None:
+    # Layer and head are drawn by the editor or by the picture, never by both.
+    at = open_page("interventions", run="tiny", prompt=PROMPT, kind=kind, show="attention", reach="every_layer")
+    assert (at.selectbox(key="layer").value, at.selectbox(key="head").value) == (0, 0)
