@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from lab.analysis.metrics import Metric, read_metric
-from lab.analysis.patching import PatchingGrid, make_plan, patching_grid, read_pair
+from lab.analysis.patching import PatchingGrid, Plan, make_plan, patching_grid, read_pair
 from lab.analysis.prompts import Prompt, as_array, without_dropout
 from lab.analysis.sites import Index
 
@@ -68,17 +68,21 @@ def attribution_patching(
     values = np.zeros(plan.shape)
     for number, (point, gradient) in enumerate(zip(points, gradients, strict=True)):
         if gradient is not None:
-            values[number] = _on_axes((source[point] - base[point].detach()) * gradient, plan.axes, length)
+            values[number] = _on_axes((source[point] - base[point].detach()) * gradient, plan, length)
     grid = patching_grid(
         model, pair, plan, reading, values + float(value.detach()), float(value.detach()), other, method="attribution"
     )
     return grid if exact is None else compared(grid, exact)
 
 
-def _on_axes(products: Tensor, axes: tuple[str, ...], length: int) -> np.ndarray:
+def _on_axes(products: Tensor, plan: Plan, length: int) -> np.ndarray:
     """Sum [1, pos, (head), width] to the axes asked for; positions after those that were run count nothing."""
-    by_unit = products[0].double().sum(-1)  # [pos] or [pos, head]
-    if "position" not in axes:
+    by_unit = products[0].double()
+    if plan.site != "neuron":
+        by_unit = by_unit.sum(-1)  # [pos] or [pos, head]
+    if plan.site == "pattern":
+        by_unit = by_unit.T  # from [head, query]
+    if "position" not in plan.axes:
         return as_array(by_unit.sum(0))
     padded = np.zeros((length, *by_unit.shape[1:]))
     padded[: len(by_unit)] = as_array(by_unit)

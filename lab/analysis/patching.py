@@ -18,7 +18,7 @@ from lab.analysis.metrics import Metric, Reading, read_metric
 from lab.analysis.prompts import Prompt, as_array, prompt_ids, resolve_choice, token_texts, without_dropout
 from lab.analysis.restarts import BaseRun, Edit, Row, in_batches
 from lab.analysis.results import Result, frame, grid
-from lab.analysis.sites import SITES, Index, Site, resolve_layers, resolve_site
+from lab.analysis.sites import PATTERN, SITES, Index, Site, resolve_layers, resolve_site
 
 if TYPE_CHECKING:
     import pandas
@@ -26,8 +26,22 @@ if TYPE_CHECKING:
     from model.gpt import GPT
 
 DIRECTIONS = ("denoise", "noise")
-PATCH_SITES = ("resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "head", "q", "k", "v", "component")
+PATCH_SITES = (
+    "resid_pre",
+    "resid_mid",
+    "resid_post",
+    "attn_out",
+    "mlp_out",
+    "head",
+    "q",
+    "k",
+    "v",
+    "pattern",
+    "neuron",
+    "component",
+)
 COMPONENTS = ("attn_out", "mlp_out")
+UNIT_LETTERS = {"head": "H", "neuron": "N"}
 
 Progress = Callable[[int, int], None]
 """Told (patches done, patches in all) after each batch."""
@@ -38,7 +52,8 @@ class PatchingGrid(Result):
     """What the metric becomes for each patch.
 
     values       [*axes] the metric with that one patch; NaN where a cancelled run did not get to
-    axes         names of the axes: "layer" or "component", then "head" (site "head", q, k, v), then "position"
+    axes         names of the axes: "layer" or "component", then "head" (site "head", q, k, v, pattern) or "neuron",
+                 then "position"
     layer        [first axis] layer of each row; component [first axis] site of each row
     clean, corrupt   the metric of the two prompts, unpatched
     direction    "denoise": clean activations into the corrupt run; "noise": the other way round
@@ -101,7 +116,7 @@ class PatchingGrid(Result):
         """The name of one cell."""
         said = self.labels()[index[0]]
         for axis, at in zip(self.axes[1:], index[1:], strict=True):
-            said += f"H{at}" if axis == "head" else f" @{at} {self.clean_texts[at]}"
+            said += f"{UNIT_LETTERS[axis]}{at}" if axis in UNIT_LETTERS else f" @{at} {self.clean_texts[at]}"
         return said
 
     def to_frame(self) -> pandas.DataFrame:
@@ -167,13 +182,17 @@ class Plan:
 
 
 def make_plan(model: GPT, site: str, layers: Index, each_position: bool | None, length: int) -> Plan:
-    """Resolve what to patch. ``each_position`` None means: for streams yes, for heads no."""
+    """Resolve what to patch. ``each_position`` None means: for streams yes, for heads and neurons no."""
     resolve_choice(site, PATCH_SITES, "site")
-    sites = [SITES[name] for name in COMPONENTS] if site == "component" else [resolve_site(site)]
+    sites = (
+        [SITES[name] for name in COMPONENTS]
+        if site == "component"
+        else [PATTERN if site == "pattern" else resolve_site(site)]
+    )
     rows = tuple((layer, place) for layer in resolve_layers(layers, model.config.n_layers) for place in sites)
     axes, shape = ["component" if site == "component" else "layer"], [len(rows)]
-    if sites[0].units == "head":
-        axes.append("head")
+    if sites[0].units is not None:
+        axes.append(sites[0].units)
         shape.append(sites[0].n_units(model.config))
     if each_position or (each_position is None and sites[0].units is None):
         axes.append("position")
@@ -200,8 +219,9 @@ def activation_patching(
     metric: ``LogitDifference(answer, wrong)``, ``Logit``, ``LogProbability``, or a function of logits [pos, vocab].
     site: a stream, "resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out" or "component" (attention and MLP
     outputs of every layer), patched at one position each, which gives [layer, position]; or "head" (what a head
-    writes), "q", "k", "v", patched at all positions, which gives [layer, head]. each_position=True patches heads at
-    one position each, [layer, head, position]; False streams at all at once.
+    writes), "q", "k", "v", "pattern" (where a head looks, its values left alone), patched at all positions, which gives
+    [layer, head]; or "neuron", [layer, neuron]. each_position=True patches heads and neurons at one position each (of
+    the query, for a pattern), [layer, head, position]; False streams at all at once.
     direction: "denoise" puts clean activations into the corrupt run and asks what suffices to bring the answer back;
     "noise" puts corrupt ones into the clean run and asks what is needed.
     progress: told (done, all); cancel: asked between batches, True ends with what is done so far.
@@ -254,28 +274,29 @@ def _rows(plan: Plan, pair: Pair, base: BaseRun, source: Any, end: int) -> list[
     for number, (layer, place) in enumerate(plan.rows):
         point = place.point(layer)
         given = source[point]  # [1, pos, ...]
-        heads = range(plan.shape[1]) if "head" in plan.axes else (None,)
+        units: Sequence[int | None] = range(plan.shape[1]) if place.units else (None,)
         positions: Sequence[int | None] = range(first, end) if "position" in plan.axes else (None,)
-        for head in heads:
+        for unit in units:
             for position in positions:
                 start = 0 if base.watched else first if position is None else position
-                key = (number, *(index for index in (head, position) if index is not None))
-                rows.append(Row(key, layer, start, point, _put(given, start, position, head)))
+                key = (number, *(index for index in (unit, position) if index is not None))
+                rows.append(Row(key, layer, start, point, _put(given, place, start, position, unit)))
     return rows
 
 
-def _put(given: Tensor, start: int, position: int | None, head: int | None) -> Edit:
-    """Replace an activation [1, pos from start, ...] by the given run's, at one position or all, one head or all."""
+def _put(given: Tensor, site: Site, start: int, position: int | None, unit: int | None) -> Edit:
+    """Replace an activation [1, pos from start, ...] by the given run's: at one position or all, one head or neuron
+    or all."""
     where = slice(start, None) if position is None else slice(position, position + 1)
     here = slice(where.start - start, None if where.stop is None else where.stop - start)
-    unit = slice(None) if head is None else head
+    one = slice(None) if unit is None else unit
 
     def edit(activation: Tensor) -> Tensor:
         changed = activation.clone()
-        if activation.ndim == 3:
-            changed[:, here] = given[:, where]
+        if site is PATTERN:
+            changed[:, one, here] = given[:, one, where]
         else:
-            changed[:, here, unit] = given[:, where, unit]
+            changed[:, here, one] = given[:, where, one]
         return changed
 
     return edit

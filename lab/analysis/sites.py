@@ -54,6 +54,10 @@ SITES: dict[str, Site] = {
 }
 """In the order in which a block reaches them. "head" is a head's output z, before W_O: all that a head writes."""
 
+PATTERN = Site("pattern", "attn.hook_pattern", "head")
+"""Where each head looks, [batch, head, query, key]: heads come first, so patching alone knows it. ``KnockOut`` is
+the intervention on it."""
+
 Index = int | Sequence[int] | None
 """One index, several, or None for all."""
 

@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from lab.analysis import PatchingGrid
 
 SHOWN = 12
+Site = Literal[
+    "resid_pre",
+    "resid_mid",
+    "resid_post",
+    "attn_out",
+    "mlp_out",
+    "component",
+    "head",
+    "q",
+    "k",
+    "v",
+    "pattern",
+    "neuron",
+]
 
 
 @dataclass(frozen=True)
@@ -33,12 +47,11 @@ class Patch:
     """The right next token of the clean prompt, as text or as #ID."""
     wrong: str
     """The right next token of the corrupt prompt, as text or as #ID."""
-    site: Literal["resid_pre", "resid_mid", "resid_post", "attn_out", "mlp_out", "component", "head", "q", "k", "v"] = (
-        "resid_pre"
-    )
-    """What is patched: a stream or output at each position, or heads at all positions."""
+    site: Site = "resid_pre"
+    """What is patched: a stream or output at each position; or heads (what they write, their queries, keys, values,
+    where they look) or neurons, one at a time, at all positions."""
     each_position: bool | None = None
-    """Patch at one position each, or at all at once; by default streams at each, heads at all."""
+    """Patch at one position each, or at all at once; by default streams at each, heads and neurons at all."""
     direction: Literal["denoise", "noise"] = "denoise"
     """denoise: clean activations into the corrupt prompt; noise: the other way round."""
     method: Literal["exact", "attribution", "both"] = "exact"

@@ -19,11 +19,14 @@ QUANTITIES = {
     "effect": "change of the metric",
     "values": "the metric",
 }
+SHOWN_NEURONS = 48
 SITE_NAMES = {
     "head": "head outputs",
     "q": "queries",
     "k": "keys",
     "v": "values",
+    "pattern": "attention patterns",
+    "neuron": "neurons",
     "component": "attention and MLP outputs",
 }
 
@@ -34,24 +37,26 @@ def patching_grid(
     """A patching grid: rows are layers (later ones higher) or components, columns positions or heads.
 
     quantity: "recovered" (1: the patch alone brings back the other prompt's answer), "effect" or "values". A grid of
-    layers, heads and positions shows every head as a row, or one ``head`` of each layer. Cells that a cancelled run
-    did not reach carry a mark. Cells can be clicked.
+    layers, heads and positions shows every head as a row, or one ``head`` of each layer. Of many neurons those that
+    move the metric most in some layer are shown. Cells that a cancelled run did not reach carry a mark. Cells can be
+    clicked.
     """
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity is {quantity!r}; known are {', '.join(QUANTITIES)}.")
     values, rows = np.asarray(getattr(grid, quantity)), grid.labels()
-    if grid.axes[-1] == "position" and "head" in grid.axes:
-        n_heads = values.shape[1]
-        if head is not None and not 0 <= head < n_heads:
-            raise ValueError(f"Head {head} does not exist: give 0 to {n_heads - 1}.")
-        chosen = range(n_heads) if head is None else [head]
-        rows = [f"{row}H{at}" for row in rows for at in chosen]
-        values = values[:, list(chosen)].reshape(len(rows), -1)
+    units, letter = _shown_units(grid, head), "N" if "neuron" in grid.axes else "H"
+    if units is not None:
+        values = values[:, units]
+        if grid.axes[-1] == "position":
+            rows = [f"{row}{letter}{at}" for row in rows for at in units]
+            values = values.reshape(len(rows), -1)
     if grid.axes[-1] == "position":
         columns = [_pair(clean, corrupt) for clean, corrupt in zip(grid.clean_texts, grid.corrupt_texts, strict=True)]
         x_title = "position: clean token (/ corrupt token)"
-    elif grid.axes[-1] == "head":
-        columns, x_title = [f"H{at}" for at in range(values.shape[1])], "head"
+    elif units is not None:
+        columns, x_title = [f"{letter}{at}" for at in units], grid.axes[-1]
+        if len(units) < grid.values.shape[1]:
+            x_title = f"{x_title}: the {len(units)} of {grid.values.shape[1]} that move most"
     else:
         values, columns, x_title = values[:, None], ["all positions"], ""
     what = SITE_NAMES.get(grid.site, grid.site)
@@ -85,6 +90,23 @@ def patching_grid(
         selectable=True,
         template=template,
     )
+
+
+def _shown_units(grid: PatchingGrid, head: int | None) -> list[int] | None:
+    """The heads or neurons that get a row or column of their own; None for a grid of whole streams."""
+    if grid.axes[1:2] not in (("head",), ("neuron",)):
+        return None
+    count = grid.values.shape[1]
+    if "neuron" in grid.axes:
+        moves = np.abs(np.nan_to_num(grid.effect)).max(
+            axis=tuple(axis for axis in range(grid.values.ndim) if axis != 1)
+        )
+        return sorted(np.argsort(-moves, kind="stable")[:SHOWN_NEURONS].tolist())
+    if head is None or grid.axes[-1] != "position":
+        return list(range(count))
+    if not 0 <= head < count:
+        raise ValueError(f"Head {head} does not exist: give 0 to {count - 1}.")
+    return [head]
 
 
 def _pair(clean: str, corrupt: str) -> str:

@@ -43,7 +43,7 @@ def test_heads(trained, printed, tmp_path):
     assert "on a prompt" in printed("heads", run, "--prompt", CLEAN)
 
 
-@pytest.mark.parametrize("site", ["resid_pre", "head", "component"])
+@pytest.mark.parametrize("site", ["resid_pre", "head", "component", "pattern", "neuron"])
 def test_patch(trained, printed, tmp_path, site):
     run = str(trained.run("a"))
     words = ["patch", run, "--clean", CLEAN, "--corrupt", CORRUPT, "--answer", "a", "--wrong", "o", "--site", site]

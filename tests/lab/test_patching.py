@@ -17,7 +17,7 @@ from lab.analysis import (
     apply,
     attribution_patching,
 )
-from lab.analysis.sites import SITES
+from lab.analysis.sites import PATTERN, SITES
 from lab.tokenizers import train_tokenizer
 from model import GPT
 from tests.model.variants import tiny
@@ -37,7 +37,7 @@ VARIANTS = {
 def one_at_a_time(model: GPT, site: str, *, each_position: bool, clean=CLEAN, corrupt=CORRUPT, at: int = -1):
     """The definition: for each patch a whole forward pass with one hook that puts the clean activation in."""
     clean, corrupt = torch.tensor([clean]), torch.tensor([corrupt])
-    place = SITES[site]
+    place = PATTERN if site == "pattern" else SITES[site]
     n_units = place.n_units(model.config)
     shape = [model.config.n_layers, *([n_units] if place.units else []), *([clean.shape[1]] if each_position else [])]
     values = np.zeros(shape)
@@ -50,7 +50,9 @@ def one_at_a_time(model: GPT, site: str, *, each_position: bool, clean=CLEAN, co
             point = place.point(layer)
 
             def put(activation, hook, unit=unit, position=position):
-                if activation.ndim == 4:
+                if place is PATTERN:
+                    activation[:, unit, position] = cache[hook.name][:, unit, position]
+                elif place.units:
                     activation[:, position, unit] = cache[hook.name][:, position, unit]
                 else:
                     activation[:, position] = cache[hook.name][:, position]
@@ -65,7 +67,8 @@ def one_at_a_time(model: GPT, site: str, *, each_position: bool, clean=CLEAN, co
 @pytest.mark.parametrize(
     ("site", "each_position"),
     [("resid_pre", True), ("resid_mid", True), ("resid_post", True), ("mlp_out", True), ("attn_out", False),
-     ("head", False), ("head", True), ("q", False), ("k", True), ("v", True)],
+     ("head", False), ("head", True), ("q", False), ("k", True), ("v", True),
+     ("pattern", False), ("pattern", True), ("neuron", False), ("neuron", True)],
 )  # fmt: skip
 def test_a_grid_is_one_patch_at_a_time(variant, site, each_position):
     model = tiny(**VARIANTS[variant]).double()
@@ -280,3 +283,23 @@ def test_transformer_lens_has_the_same_numbers():
     for site, values in theirs.items():
         grid = activation_patching(model, CLEAN, CORRUPT, METRIC, site=site)
         assert np.abs(grid.values - values).max() < 1e-4
+
+
+def test_neurons_and_patterns_have_names_tables_and_figures():
+    from lab.plots import patching_grid
+
+    model = tiny(d_mlp=80)
+    grid = activation_patching(model, CLEAN, CORRUPT, METRIC, site="neuron")
+    assert grid.axes == ("layer", "neuron")
+    assert grid.values.shape == (2, 80)
+    layer, neuron = np.unravel_index(np.abs(grid.effect).argmax(), grid.effect.shape)
+    assert grid.top(1)[0][0] == f"L{layer}N{neuron}"
+    assert len(grid.to_frame()) == 160
+    figure = patching_grid(grid)
+    assert "48 of 80" in figure.layout.xaxis.title.text
+    shown = [int(name.removeprefix("N")) for name in figure.layout.xaxis.ticktext]
+    assert neuron in shown
+    assert np.abs(np.delete(grid.effect, shown, axis=1)).max() <= np.abs(grid.effect[:, shown]).max(0).min()
+    looks = activation_patching(model, CLEAN, CORRUPT, METRIC, site="pattern", each_position=True)
+    assert looks.axes == ("layer", "head", "position")
+    assert patching_grid(looks).data[0].z.shape == (2 * model.config.n_heads, len(CLEAN))
