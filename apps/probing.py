@@ -57,8 +57,12 @@ def labels(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> Label
     tokenizer = open_checkpoint(checkpoint).tokenizer
     if tokenizer is None:
         raise ValueError("the model has no tokenizer, and labels belong to tokens of a text")
-    size = examples * CHARACTERS_A_LABEL if name != "python" else None
-    return corpus_labels(open_corpus(name, seed=seed, size=size), tokenizer, layer)
+    return corpus_labels(open_corpus(name, seed=seed, size=_size(name, examples)), tokenizer, layer)
+
+
+def _size(corpus: str, examples: int) -> int | None:
+    """How much of a corpus is made for so many labels; a corpus that is read, not made, is read whole."""
+    return None if corpus == "python" else examples * CHARACTERS_A_LABEL
 
 
 def _labels_for(checkpoint: Checkpoint, question: Question) -> LabelledTokens:
@@ -89,6 +93,25 @@ def fit(checkpoint: Checkpoint, question: Question, told: Told) -> Probes:
     )  # fmt: skip
     kept("probes", 64).put((checkpoint, question), answer)
     return answer
+
+
+def as_python(reference: str, question: Question) -> str:
+    """The fit as a few lines, to be run where the lab is installed."""
+    name, _, layer = question.labels.partition(":")
+    return "\n".join(
+        (
+            "from lab.analysis import corpus_labels, fit_probes",
+            "from lab.corpora import open_corpus",
+            "from lab.models import open_model",
+            "",
+            f"model = open_model({reference!r})",
+            f"corpus = open_corpus({name!r}, seed={question.seed}, size={_size(name, question.examples)})",
+            f"labels = corpus_labels(corpus, model.tokenizer, {layer!r})",
+            f"probes = fit_probes(model, labels, site={question.site!r}, examples={question.examples}, "
+            f"control={question.control!r})",
+            "print(probes.to_frame())",
+        )
+    )
 
 
 def film_steps(run: Run) -> list[int]:

@@ -197,9 +197,26 @@ def _draw(model: Picked, measure: str, view: str, threshold: float, layer: int, 
         f"dynamics-{model.run.id}-{measure}",
         html=lambda: to_offline_html(figures, t("dynamics.title"), note=model.run.id, template=template()),
         frame=series.to_frame,
+        python=_python(model.run, measure, threshold),
         json=lambda: json.dumps(
             {name: one.to_dict() for name, one in film.items()}, allow_nan=False, ensure_ascii=False
         ),
+    )
+
+
+def _python(run: Run, measure: str, threshold: float) -> str:
+    """The page's table as a few lines."""
+    from lab.analysis import recorded_film
+
+    maker = "recorded_film" if measure in recorded_film(run) else "measured_film"
+    return "\n".join(
+        (
+            f"from lab.analysis import formation, {maker}",
+            "",
+            f"films = {maker}({run.path.as_posix()!r})",
+            f"print(films[{measure!r}].to_frame())",
+            f"print(formation(films[{measure!r}], {threshold}).to_frame())",
+        )
     )
 
 

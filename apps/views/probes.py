@@ -217,6 +217,7 @@ def render() -> None:
         html=lambda: to_offline_html(figures, t("probes.title"), note=model.name, template=template()),
         frame=found.to_frame,
         json=found.to_json,
+        python=probing.as_python(model.reference, question),
     )
 
 

@@ -201,10 +201,13 @@ def _delete(runs: list[Run]) -> None:
     if not st.session_state.get("runs_sure"):
         return
     for run in runs:
+        name = run.id
         try:
             delete_run(run)
+            if st.session_state.get("run") == name:
+                st.session_state.pop("run")  # another is shown, and that needs no notice
         except (OSError, ValueError, RuntimeError) as error:
-            notices.add("error", t("monitor.cannot", reason=str(error)), about=f"delete-{run.id}")
+            notices.add("error", t("monitor.cannot", reason=str(error)), about=f"delete-{name}")
     st.session_state["runs_doomed"], st.session_state["runs_sure"] = [], False
 
 
@@ -245,6 +248,20 @@ def _json(found: list[Row]) -> str:
     )  # fmt: skip
 
 
+def _python() -> str:
+    """The table's main columns as a few lines."""
+    return "\n".join(
+        (
+            "from lab.runs import list_runs",
+            "",
+            f"for run in list_runs({runs_root().as_posix()!r}):",
+            "    status = run.status()",
+            "    losses = [row['val_loss'] for row in run.metrics() if row['val_loss'] is not None]",
+            "    print(run.id, status.state, status.step, status.max_steps, losses[-1] if losses else None)",
+        )
+    )
+
+
 def render() -> None:
     """The page."""
     opening("runs")
@@ -278,7 +295,9 @@ def render() -> None:
         )  # fmt: skip
         st.caption(t("runs.closing"))
     _deleting(found)
-    export_row("runs", html=lambda: _html(found), frame=lambda: _frame(found), json=lambda: _json(found))
+    export_row(
+        "runs", html=lambda: _html(found), frame=lambda: _frame(found), json=lambda: _json(found), python=_python()
+    )
 
 
 if __name__ == "__main__":

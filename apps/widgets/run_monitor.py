@@ -17,7 +17,7 @@ from apps.widgets import notices
 from apps.widgets.model_picker import state_line
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
-from lab.runs import ENDED_SILENTLY, Run, RunStatus
+from lab.runs import ENDED_SILENTLY, Run, RunStatus, queue
 
 REFRESH = 1.0  # seconds between looks at the folder of an active run
 SILENT_AFTER = 30.0  # seconds without a sign of life after which the page says so
@@ -82,7 +82,9 @@ def _number(value: float | None) -> str:
 
 def _say_state(run: Run, status: RunStatus) -> None:
     """States that need an explanation, in plain words; they stay as long as they are true."""
-    if status.state == "diverged":
+    if run in (waiting := queue.waiting_runs()):
+        st.info(t("monitor.waits", place=waiting.index(run) + 1))
+    elif status.state == "diverged":
         st.error(plain(t("monitor.diverged", step=f"{status.step:,}", reason=status.error or "")))
     elif status.state == "failed":
         st.error(plain(t("monitor.failed", reason=status.error or t("monitor.no_reason"))))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.apps.opening import checked, open_page, said, unescaped
+from tests.apps.opening import checked, code, open_page, said, unescaped
 
 STEPS = (0, 1, 2, 4, 8)
 
@@ -44,6 +44,9 @@ def test_the_page_says_when_a_head_formed(runs: Path) -> None:
     assert at.get_by_key("dynamics_curves") is not None and at.get_by_key("dynamics_layers") is not None
     table = at.dataframe[0].value
     assert table["induction"].tolist()[2] == 4 and table["induction"].isna().sum() == 3
+    known: dict[str, object] = {}
+    exec(code(at), known)
+    assert known["films"]["induction"].values[-1, 1, 0] == 0.75  # type: ignore[index]
     at.select_slider(key="threshold").set_value(0.8)
     checked(at.run())
     assert "At no checkpoint is it 0.80 or more" in sentence(at)

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from apps import probing
 from apps.kept import Kept
-from tests.apps.opening import checked, open_page, said
+from tests.apps.opening import checked, code, open_page, said
 
 
 def drawn(at: AppTest, key: str) -> bool:
@@ -60,6 +60,9 @@ def test_the_page_shows_what_the_fit_says(with_stories: Path) -> None:
     assert table["accuracy"].tolist() == pytest.approx(wanted.accuracy.tolist())
     assert table["control"].tolist() == pytest.approx(wanted.control.tolist())
     assert "documents to judge" in said(at, "caption")
+    known: dict[str, object] = {}
+    exec(code(at), known)
+    assert known["probes"].to_frame()["control"].tolist() == pytest.approx(table["control"].tolist())  # type: ignore[attr-defined]
     at.button(key="probes_film").click()
     checked(at.run())
     assert drawn(at, "probes_dynamics")

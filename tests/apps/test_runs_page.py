@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 from pathlib import Path
@@ -11,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from apps import run_table
 from lab.runs import Run, list_runs, queue
-from tests.apps.opening import checked, open_page, said, unescaped
+from tests.apps.opening import checked, code, open_page, said, unescaped
 from tests.apps.training import KINDS
 
 
@@ -25,7 +27,8 @@ def test_the_table_says_what_the_folders_say(runs: Path) -> None:
     from model import count_parameters
     from model.config import GPTConfig
 
-    rows = table(open_page("runs", run="tiny", lang="en"))
+    at = open_page("runs", run="tiny", lang="en")
+    rows = table(at)
     assert set(rows) == set(KINDS)
     run = Run(runs / "tiny")
     losses = [m["val_loss"] for m in run.metrics() if m["val_loss"] is not None]
@@ -35,6 +38,10 @@ def test_the_table_says_what_the_folders_say(runs: Path) -> None:
     assert rows["tiny"]["corpus"] == "text.txt"
     assert "training, step 7 of 12" in str(rows["running"]["state"]) and str(rows["running"]["left"])[0].isdigit()
     assert "diverged" in str(rows["diverged"]["state"])
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code(at), {})
+    assert f"tiny done 12 12 {losses[-1]}" in printed.getvalue().splitlines()
     size = sum(path.stat().st_size for path in (runs / "tiny").rglob("*") if path.is_file())
     found = next(row for row in run_table.rows() if row.run == run)
     assert found.bytes == size
@@ -72,6 +79,17 @@ def test_runs_are_deleted_only_when_chosen_and_confirmed(runs: Path) -> None:
     assert set(table(at)) == {run.id for run in list_runs()} and at.multiselect(key="runs_doomed").value == []
 
 
+def test_deleting_the_picked_run_shows_another_without_a_word(runs: Path) -> None:
+    at = open_page("runs", run="single", lang="en")
+    at.multiselect(key="runs_doomed").set_value(["single"])
+    checked(at.run())
+    at.checkbox(key="runs_sure").check()
+    checked(at.run())
+    at.button(key="runs_delete").click()
+    checked(at.run())
+    assert at.selectbox(key="run").value == "running" and not at.warning
+
+
 def test_a_run_is_renamed_and_bad_names_are_a_sentence(runs: Path) -> None:
     at = open_page("runs", run="tiny", lang="en")
     at.text_input(key="runs_name").set_value("../out")
@@ -100,6 +118,7 @@ def test_waiting_runs_show_their_turn_and_can_be_moved_held_and_stopped(
     assert (rows["tiny"]["state"], rows["single"]["state"]) == ("waits, place 1", "waits, place 2")
     assert list(rows)[:3] == ["running", "tiny", "single"]
     assert {"single", "tiny"} & set(at.multiselect(key="runs_doomed").options) == set()
+    assert "place 2" in said(open_page("train", run="single", lang="en"), "info")
     at.button(key="runs_first").click()
     checked(at.run())
     assert queue.waiting_runs() == [Run(runs / "single"), Run(runs / "tiny")]

@@ -75,7 +75,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "{run} wrote down no head scores while it trained. They can be taken from its checkpoints now.",
         "{run} 训练时没有记下各头的分数，现在可以从它的检查点测出来。",
     ),
-    "dynamics.measure": ("Measure at {n} checkpoints", "在 {n} 个检查点上测量"),
+    "dynamics.measure": ("Measure at every checkpoint ({n})", "在每个检查点上测量（{n} 个）"),
     "dynamics.measuring": ("Measuring: checkpoint {done} of {n}", "正在测量：第 {done} / {n} 个检查点"),
     "dynamics.cannot_measure": ("{run} cannot be measured: {reason}", "无法测量 {run}：{reason}"),
 }

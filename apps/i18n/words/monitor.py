@@ -22,6 +22,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "monitor.failed": ("Training failed: {reason}", "训练失败：{reason}"),
     "monitor.no_reason": ("no reason was recorded", "没有留下原因"),
     "monitor.log": ("What the trainer printed", "训练进程的输出"),
+    "monitor.waits": (
+        "It waits in the queue, place {place}, and starts by itself as soon as there is room. Stop takes it out.",
+        "正在队列中等候，排第 {place} 位，一有空位就自动开始。“停止”会让它离开队列。",
+    ),
     "monitor.interrupted": (
         "The trainer ended at step {step} without saying so (killed, or the machine went down). Resume goes on from the last checkpoint.",
         "训练进程在第 {step} 步无声地结束了（被杀掉，或机器关了）。“继续”会从最后一个检查点接着训练。",
