@@ -112,11 +112,11 @@ def claims(result: StudyResult) -> list[str]:
         size = "" if interval is None or not math.isfinite(interval.d_z) else f"{interval.d_z:+.2f}"
         wins = "" if interval is None else f"{interval.wins:.0%}"
         p = "" if found.holm_p is None else f"{found.holm_p:.2g}"
-        rows.append((("**" + claim.name + "**") if claim.primary else claim.name, claim.text, claim.outcome,
-                     f"{claim.treatment} - {claim.control or '0'}", claim.predicted, span, more, size, wins, p,
-                     f"**{found.verdict}**"))  # fmt: skip
-    heads = ("claim", "", "outcome", "difference", "predicted", ">mean [95 %]", ">perplexity", ">d_z", ">below 0",
-             ">p (Holm)", "verdict")  # fmt: skip
+        rows.append((("**" + claim.name + "**") if claim.primary else claim.name, f"**{found.verdict}**",
+                     f"{claim.treatment} - {claim.control or '0'}", claim.predicted, span, more, size, wins,
+                     p))  # fmt: skip
+    heads = ("claim", "verdict", "difference", "predicted", ">mean [95 %]", ">perplexity", ">d_z", ">below 0",
+             ">p (Holm)")  # fmt: skip
     lines = table(heads, rows)
     if result.noise is not None:
         noise = result.noise
@@ -125,8 +125,9 @@ def claims(result: StudyResult) -> list[str]:
             f"A/A, the control against itself under other seeds, {result.study.outcome}: {noise.mean:+.4f} "
             f"[{noise.low:+.4f}, {noise.high:+.4f}], n = {noise.n}.",
         ]
-    sources = [f"- {c.claim.name}: {c.claim.source}" for c in result.comparisons]
-    return [*lines, "", "Sources:", "", *sources]
+    texts = [f"- **{c.claim.name}**, of {c.claim.outcome}: {c.claim.text} ({c.claim.source}) {c.sentence()}"
+             for c in result.comparisons]  # fmt: skip
+    return [*lines, "", *texts]
 
 
 def rates(result: StudyResult) -> list[str]:

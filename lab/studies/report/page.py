@@ -24,7 +24,7 @@ STYLE = f"""
 :root[data-theme=light]{{color-scheme:light;{INK}}}:root[data-theme=dark]{{color-scheme:dark;{NIGHT}}}
 body{{font:15px/1.55 system-ui,"Noto Sans CJK SC",sans-serif;color:var(--ink);background:var(--page);
 max-width:1080px;margin:2rem auto;padding:0 1rem}}
-h1{{font-size:1.6rem;line-height:1.25;padding-right:6rem}}
+h1{{font-size:1.6rem;line-height:1.25;padding-right:9rem}}
 h2{{font-size:1.15rem;margin:2.2rem 0 .6rem;border-bottom:1px solid var(--rule)}}
 .scroll{{overflow-x:auto}}table{{border-collapse:collapse;font-size:13px;margin:.4rem 0}}
 th,td{{padding:.25rem .6rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}}
@@ -115,7 +115,7 @@ def figures(result: StudyResult, template: str = "light") -> dict[str, go.Figure
                 rows.append(Difference(c.claim.name, mean, low, high, list(c.differences.values()), c.verdict))
         margins = {c.margin for c in result.comparisons if c.claim.outcome == outcome}
         margin = margins.pop() if len(margins) == 1 else None
-        if outcome == "final_val_loss" and (noise := result.noise) is not None:
+        if outcome == result.study.outcome and (noise := result.noise) is not None:
             rows.append(Difference("A/A (noise)", noise.mean, noise.low, noise.high, (), "noise"))
         unit = MEASURES[outcome].unit if outcome in MEASURES else "bits/byte" if outcome == "val_bpb" else "nats"
         drawn[f"claims {outcome}"] = interval_plot(
