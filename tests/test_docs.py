@@ -70,7 +70,7 @@ def test_commands_run(folder: Path, page: str, command: str, capsys: pytest.Capt
     with contextlib.chdir(folder):
         assert main(words[1:]) == DONE
     written = [folder / words[at + 1] for at, word in enumerate(words) if word in ("--json", "--html")]
-    assert written
+    assert written or words[1] == "study"  # which says something, or writes where studies live
     assert all(path.stat().st_size > 1000 for path in written)
     capsys.readouterr()
 
