@@ -13,6 +13,7 @@ from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
 from apps.widgets.plain import plain
 from apps.widgets.prompt_bar import EXAMPLES, Prompt, prompt_bar
+from apps.widgets.prompt_history import compared
 from lab.runs import Run
 from model.config import GPTConfig
 
@@ -97,4 +98,5 @@ def inspected(name: str, *, cut: bool = True) -> Inspected | None:
     opened = open_picked(model)
     if opened is None:
         return None
+    compared(opened[0], tokenizer, prompt, config.n_ctx)
     return Inspected(model, opened[0], opened[1].config, tokenizer, prompt)

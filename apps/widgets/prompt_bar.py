@@ -10,6 +10,7 @@ import streamlit as st
 from apps import selection
 from apps.i18n import t
 from apps.widgets.plain import plain
+from apps.widgets.prompt_history import history, remember
 
 LONGEST_PROMPT = 20_000  # characters
 UNKNOWN_CHOICES = ("error", "skip", "replace")
@@ -121,6 +122,8 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
         placeholder=t("prompt.choose"), format_func=lambda text: text.replace("\n", "⏎"),
     )  # fmt: skip
     text = str(st.session_state["prompt"] or "")
+    with right:
+        history(text)
     if len(text) > LONGEST_PROMPT:  # max_chars holds in the browser only; a link can bring more
         st.error(t("prompt.too_many_characters", n=f"{len(text):,}", most=f"{LONGEST_PROMPT:,}"))
         return None
@@ -142,6 +145,7 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
     if not prompt.ids:
         st.info(t("prompt.empty"))
         return None
+    remember(text)
     notes = [t("prompt.tokens_one") if len(prompt) == 1 else t("prompt.tokens", n=len(prompt))]
     if unknown != "error":
         notes.append(t(f"prompt.did_{unknown}"))

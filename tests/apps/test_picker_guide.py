@@ -90,3 +90,20 @@ def test_cutting_the_head_out_makes_the_loss_of_the_repetition_jump(runs_folder:
     with model.hooks(fwd_hooks=[(f"blocks.{layer}.attn.hook_z", cut)]):
         after = repetition()
     assert before < 0.7 and after > before + 0.8
+
+
+def test_earlier_prompts_come_back_and_stand_beside_the_one_shown(runs: Path) -> None:
+    at = open_page("lens", run="tiny", prompt="the cat")
+    at.text_area(key="prompt").set_value("lily gave")
+    checked(at.run())
+    assert at.button(key="history_0").label == "the cat"
+    at.button(key="beside_0").click()
+    checked(at.run())
+    tables = [frame.value for frame in at.dataframe if "probability" in frame.value.columns]
+    assert len([table for table in tables if len(table) == 5]) >= 2
+    at.button(key="beside_end").click()
+    checked(at.run())
+    assert "beside_end" not in {button.key for button in at.button}
+    at.button(key="history_0").click()
+    checked(at.run())
+    assert at.text_area(key="prompt").value == "the cat"

@@ -4,6 +4,8 @@ First page: from starting the server until a tiny model can be trained, and unti
 browser with an empty cache; beside it a bare Streamlit page, under the same load.
 Page change: from the click on the navigation until the page has drawn everything. The second visit of each page counts,
 when torch is imported and the model is open, as it is for somebody at work.
+Many heads: 12 layers of 12 heads on 256 tokens, and a prompt of 512 tokens, on an untrained model made for it (a GPT of
+width 192): from a new prompt's address until the Attention page, then the Lens page, has drawn everything.
 """
 
 from __future__ import annotations
@@ -17,13 +19,17 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
+from apps.i18n import TABLES
+from tests.apps.opening import PAGES as NAMES
 from tests.e2e.serving import PATIENCE, browsing, serving, settled, widget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAGES = ("Generate", "Lens", "Attention", "Contributions", "Anatomy", "Train")
+PAGES = tuple(TABLES["en"][f"{name}.title"] for name in (*NAMES[1:], NAMES[0]))
+BARS = {"first_page_usable_s": 5.0, "page_change_s": 1.5, "heads_144_x_256_s": 2.5}
 
 
 def first_page(browser: Browser, runs: Path, log: Path) -> tuple[float, float, float]:
@@ -71,6 +77,36 @@ def page_changes(page: Page) -> dict[str, float]:
     return seconds
 
 
+def wide_run(runs: Path) -> None:
+    """A run whose model has 144 heads and a context of 512, at its initial weights, read byte by byte."""
+    from lab.models import save_as_run
+    from lab.tokenizers import train_tokenizer
+    from model import GPT, GPTConfig
+
+    model = GPT(GPTConfig(d_vocab=256, n_ctx=512, d_model=192, n_layers=12, n_heads=12))
+    model.tokenizer = train_tokenizer("byte", "")
+    os.environ["RESIDLAB_RUNS"] = str(runs)
+    save_as_run(model, runs / "wide", corpus="nothing")
+
+
+def many_heads(page: Page, url: str) -> dict[str, float]:
+    """Seconds from a new prompt's address until everything is drawn; the first visit of each page is not counted."""
+    text = "the cat sat on the mat and looked at the moon. " * 12
+    seconds = {}
+    for name, path, length in (
+        ("heads_144_x_256_s", "attention", 256),
+        ("attention_512_s", "attention", 512),
+        ("lens_512_s", "lens", 512),
+    ):
+        for attempt in range(2):
+            prompt = f"{attempt}{text}"[:length]
+            began = time.monotonic()
+            page.goto(f"{url}/{path}?{urlencode({'run': 'wide', 'lang': 'en', 'prompt': prompt})}")
+            settled(page)
+            seconds[name] = round(time.monotonic() - began - 0.4, 2)
+    return seconds
+
+
 def main() -> None:
     """Print the measures as JSON."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -96,6 +132,10 @@ def main() -> None:
                 page.goto(server.url)
                 settled(page)
                 measured["page_change_s"] = page_changes(page)
+        wide_run(Path(home) / "wide")
+        with serving(Path(home) / "wide", Path(home) / "third.log") as server:
+            measured |= many_heads(browser.new_page(), server.url)
+        measured["bars"] = BARS
         sys.stdout.write(json.dumps(measured, indent=1) + "\n")
 
 
