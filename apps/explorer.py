@@ -24,6 +24,7 @@ PAGES = (
     ("train", ":material/model_training:", "make"),
     ("generate", ":material/edit_note:", "make"),
     ("runs", ":material/list_alt:", "make"),
+    ("studies", ":material/science:", "make"),
     ("lens", ":material/search:", "look"),
     ("attention", ":material/grid_on:", "look"),
     ("contributions", ":material/bar_chart:", "look"),

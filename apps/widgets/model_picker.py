@@ -16,7 +16,7 @@ from apps.widgets import notices
 from apps.widgets.checkpoint_slider import LATEST, checkpoint_slider
 from apps.widgets.open_elsewhere import arrived, open_elsewhere
 from apps.widgets.plain import plain
-from lab.runs import Run, RunStatus, list_runs, runs_root
+from lab.runs import Run, RunStatus, list_runs, run_path, runs_root
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,17 @@ def ordered_runs() -> list[Run]:
     runs = list_runs()
     active = {run.id: run.status().active for run in runs}
     return sorted(runs, key=lambda run: not active[run.id])
+
+
+def _of_a_study(name: object) -> Run | None:
+    """The run inside a study that a link or a page asks for; studies hold too many to be listed with the others."""
+    if not isinstance(name, str) or not name.startswith("studies/"):
+        return None
+    try:
+        run = Run(run_path(name))  # inside the folder of runs, or ValueError
+    except ValueError:
+        return None
+    return run if run.exists() else None
 
 
 def _pick_run() -> None:
@@ -86,6 +97,8 @@ def model_picker() -> Picked | None:
     if run_id := arrived():
         st.session_state["run"], st.session_state["step"] = run_id, LATEST
     runs = ordered_runs()
+    asked = (st.query_params.get("run"), st.session_state.get("run"))
+    runs += dict.fromkeys(run for run in map(_of_a_study, asked) if run is not None)
     if not runs:
         st.caption(t("picker.none", folder=plain(str(runs_root()))))
         offer_tiny("tiny_sidebar")

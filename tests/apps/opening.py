@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 EXPLORER = Path(__file__).resolve().parents[2] / "apps" / "explorer.py"
 PAGES = (
-    "train", "generate", "runs", "lens", "attention", "contributions",
+    "train", "generate", "runs", "studies", "lens", "attention", "contributions",
     "interventions", "probes", "compare", "dynamics", "anatomy",
 )  # fmt: skip
 

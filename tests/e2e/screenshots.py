@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from tests.e2e.serving import PATIENCE, browsing, serving, settled, widget
 
 PAGES = (
-    "train", "generate", "runs", "lens", "attention", "contributions",
+    "train", "generate", "runs", "studies", "lens", "attention", "contributions",
     "interventions", "probes", "compare", "dynamics", "anatomy",
 )  # fmt: skip
 LOOKS = (("light", "en"), ("dark", "en"), ("light", "zh"), ("dark", "zh"))
