@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from dataclasses import dataclass
@@ -68,14 +69,24 @@ def _run(options: StudyOptions) -> int:
                 on_stage=live.stage, on_change=live.change,
             )  # fmt: skip
     except ExecutorError as problem:
-        raise ValueError(str(problem)) from None
+        raise ValueError(f"{problem} Go on: {_again(options)}") from None
     except KeyboardInterrupt:
-        print(f"\nStopped; finished runs are kept. Go on: residlab study run {options.name} --tier {options.tier}")
+        print(f"\nStopped; the runs are kept. Go on: {_again(options)}", file=sys.stderr)
         raise
     write_report(folder)
     _print_result(result)
     print(f"Report: {folder.path / 'report.html'}")
     return 0
+
+
+def _again(options: StudyOptions) -> str:
+    """The command that goes on with this study."""
+    words = ["residlab", "study", "run", str(options.name), "--tier", options.tier]
+    plain = StudyOptions("run")
+    for name in ("executor", "address", "workers", "seeds", "root"):
+        if getattr(options, name) != getattr(plain, name):
+            words += [f"--{name}", str(getattr(options, name))]
+    return shlex.join(words)
 
 
 def _plan(options: StudyOptions) -> int:
@@ -121,6 +132,7 @@ class _Live:
         self.folder = folder
         self._stage, self._last, self._began = "", 0.0, time.monotonic()
         self._at_start: int | None = None
+        self._seen: dict[str, tuple[float, int]] = {}  # when a run was first seen training, and at which step
         self._live: Any = None
 
     def __enter__(self) -> _Live:
@@ -160,7 +172,11 @@ class _Live:
         if not made:
             return ""
         seconds = (progress.total - progress.done) * (now - self._began) / made
-        return f", {seconds / 60:.1f} min left" if seconds >= 60 else f", {seconds:.0f} s left"
+        return f", {_span(seconds)} left"
+
+    def _run_left(self, job: str, step: int, steps: int, now: float) -> str:
+        began, first = self._seen.setdefault(job, (now, step))
+        return _span((steps - step) * (now - began) / (step - first)) if step > first else ""
 
     def _table(self, folder: StudyFolder, progress: Progress, now: float) -> Any:
         from rich.table import Table
@@ -168,13 +184,24 @@ class _Live:
         table = Table(title=f"{self._stage}: {progress.done} of {progress.total} runs{self._left(progress, now)}")
         for heading in ("arm", "learning rate", "seed"):
             table.add_column(heading)
-        table.add_column("step", justify="right")
+        for heading in ("step", "left"):
+            table.add_column(heading, justify="right")
         for job in progress.running:
             run = folder.run(job)
             status = run.status() if run.exists() else None
-            step = "starting" if status is None else f"{status.step}/{status.max_steps}"
-            table.add_row(job.arm, f"{job.lr:g}", str(job.seed), step)
+            if status is None or status.state == "queued":
+                step, left = "starting", ""
+            elif status.state == "running":
+                step = f"{status.step}/{status.max_steps}"
+                left = self._run_left(job.id, status.step, status.max_steps, now)
+            else:
+                step, left = f"{status.state}, being measured", ""
+            table.add_row(job.arm, f"{job.lr:g}", str(job.seed), step, left)
         return table
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
 def _print_plan(plan: Plan) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,20 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return capsys.readouterr().out
 
     return call
+
+
+@pytest.fixture
+def starting(root: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start Python on these words, with these variables, its stderr kept; whatever still runs is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str, **environment: str) -> subprocess.Popen[str]:
+        path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+        variables = {**os.environ, "PYTHONPATH": path, **environment}
+        started.append(subprocess.Popen([sys.executable, *words], env=variables, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from lab.runs import write_json
 from lab.studies import Job, StudyFolder
 from lab.training import build_run_config
 
-ROOT = Path(__file__).parents[2]
+Starting: TypeAlias = "Callable[..., subprocess.Popen[str]]"  # the fixture of that name
+SECONDS = 240.0  # that a process may take on a busy machine
 TEXT = "the cat sat on the mat. a dog ran to the cat, and the cat ran up a tree.\n" * 60
 
 
@@ -45,14 +44,9 @@ def tiny_study(path: Path, seeds: int, *, steps: int = 6, corpus: Path | None = 
     return folder
 
 
-def start_worker(folder: StudyFolder, **environment: str) -> subprocess.Popen[str]:
-    """`python -m lab.studies.worker` on a study's folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "lab.studies.worker", str(folder.path)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def worker(folder: StudyFolder) -> list[str]:
+    """The words of a worker in a study's folder."""
+    return ["-m", "lab.studies.worker", str(folder.path)]
 
 
 def table(folder: StudyFolder) -> Mapping[str, Any]:
@@ -74,7 +68,7 @@ def starts(folder: StudyFolder) -> list[int]:
     return [sum(e["event"] == "start" for e in folder.run(job).events()) for job in folder.jobs()]
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:
+def wait_for(what: Callable[[], Any], seconds: float = SECONDS) -> Any:
     """The first true value of `what()`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

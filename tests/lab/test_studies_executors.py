@@ -14,7 +14,7 @@ from lab.runs import process_identity
 from lab.studies import ExecutorError, Progress, StudyFolder, make_executor
 from lab.studies.claims import owner
 from lab.studies.executors import local
-from tests.lab.studying import ROOT, start_worker, starts, table, tiny_study, wait_for
+from tests.lab.studying import SECONDS, Starting, starts, table, tiny_study, wait_for, worker
 
 SCRIPT = """
 import sys
@@ -25,14 +25,9 @@ with make_executor(sys.argv[2], workers=2) as executor:
 """
 
 
-def start_study(folder: StudyFolder, executor: str = "local") -> subprocess.Popen[str]:
-    """A process that has a study's jobs done, as `residlab study run` does."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder.path), executor],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def study_of(folder: StudyFolder, executor: str = "local") -> list[str]:
+    """The words of a process that has a study's jobs done, as `residlab study run` does."""
+    return ["-c", SCRIPT, str(folder.path), executor]
 
 
 def workers_of(folder: StudyFolder) -> set[int]:
@@ -41,13 +36,13 @@ def workers_of(folder: StudyFolder) -> set[int]:
     return {int(record["pid"]) for record in found if record is not None}
 
 
-def test_local_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) -> None:
+def test_local_survives_the_death_of_its_workers_and_its_own(tmp_path: Path, starting: Starting) -> None:
     plain, folder = tiny_study(tmp_path / "plain", 4, steps=300), tiny_study(tmp_path / "study", 4, steps=300)
-    done = start_worker(plain)
-    study = start_study(folder)
+    done = starting(*worker(plain))
+    study = starting(*study_of(folder))
     first = wait_for(lambda: workers_of(folder))
     os.kill(min(first), signal.SIGKILL)  # a worker: another takes the job over
-    wait_for(lambda: workers_of(folder) - first and folder.outcomes())
+    wait_for(lambda: folder.outcomes() and (workers_of(folder) - first or len(folder.outcomes()) == 4))
     study.kill()  # the study: its workers let their runs save and leave
     study.communicate()
     left = workers_of(folder) | first
@@ -57,19 +52,19 @@ def test_local_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) -> 
     seen: list[Progress] = []
     with make_executor("local", workers=1) as executor:  # the same command again
         executor.run(folder, folder.jobs(), lambda _, progress: seen.append(progress))
-    assert done.communicate(timeout=120)[1] == "" and table(folder) == table(plain)
+    assert done.communicate(timeout=SECONDS)[1] == "" and table(folder) == table(plain)
     assert len(table(plain)) == 4 and starts(folder) == [1] * 4, "each run was begun once"
     assert all((folder.path / "done" / name).stat().st_mtime_ns == at for name, at in finished.items())
     assert seen[0].total == 4 and seen[0].done == len(finished) and seen[-1].done == 4
 
 
-def test_ctrl_c_lets_the_runs_save(tmp_path: Path) -> None:
+def test_ctrl_c_lets_the_runs_save(tmp_path: Path, starting: Starting) -> None:
     folder = tiny_study(tmp_path / "study", 1, steps=1_000_000)
     run = folder.run(folder.jobs()[0])
-    study = start_study(folder)
+    study = starting(*study_of(folder))
     wait_for(lambda: run.exists() and len(run.metrics()) > 3)
     study.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in study.communicate(timeout=40)[1]
+    assert "KeyboardInterrupt" in study.communicate(timeout=SECONDS)[1]
     assert run.status().state == "stopped" and run.checkpoints()[-1] == run.status().step > 0
     assert not workers_of(folder) and not folder.outcomes()
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.studies import StudyFolder
 from lab.studies.worker import work
-from tests.lab.studying import ROOT, starts, table, tiny_study, wait_for
-from tests.lab.test_studies_executors import start_study, workers_of
+from tests.lab.studying import SECONDS, Starting, starts, table, tiny_study, wait_for
+from tests.lab.test_studies_executors import study_of, workers_of
 
 ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install 'residlab[ray]'")
 pytestmark = pytest.mark.slow
@@ -33,8 +30,8 @@ except ExecutorError as error:
 
 
 @pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def importable(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(root))  # for the nodes, which inherit it
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
 
 
@@ -53,71 +50,65 @@ def plain_table(path: Path, count: int, steps: int) -> Any:
     return table(plain)
 
 
-def start_on(folder: StudyFolder, address: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", ON_CLUSTER, str(folder.path), address], stderr=subprocess.PIPE, text=True
-    )
-
-
-def test_ray_makes_the_table_of_one_machine_though_a_worker_is_killed(tmp_path: Path) -> None:
+def test_ray_makes_the_table_of_one_machine_though_a_worker_is_killed(tmp_path: Path, starting: Starting) -> None:
     folder = tiny_study(tmp_path / "study", 4, steps=400)
-    study = start_study(folder, "ray")
-    first = wait_for(lambda: workers_of(folder), 120)
+    study = starting(*study_of(folder, "ray"))
+    first = wait_for(lambda: workers_of(folder))
     os.kill(min(first), signal.SIGKILL)
-    _, said = study.communicate(timeout=180)
+    _, said = study.communicate(timeout=SECONDS)
     assert study.returncode == 0, said
     assert table(folder) == plain_table(tmp_path / "plain", 4, 400)
     assert starts(folder) == [1] * 4
 
 
-def test_a_lost_node_costs_no_run(tmp_path: Path, cluster: Any) -> None:
+def test_a_lost_node_costs_no_run(tmp_path: Path, starting: Starting, cluster: Any) -> None:
     folder = tiny_study(tmp_path / "study", 3, steps=1500)
     node = cluster.add_node(num_cpus=1)
-    study = start_on(folder, cluster.address)
-    wait_for(lambda: workers_of(folder), 120)
+    study = starting("-c", ON_CLUSTER, str(folder.path), cluster.address)
+    wait_for(lambda: workers_of(folder))
     cluster.add_node(num_cpus=1)
     cluster.remove_node(node, allow_graceful=False)  # kill -9 of the node and everything on it
-    _, said = study.communicate(timeout=240)
+    _, said = study.communicate(timeout=SECONDS)
     assert study.returncode == 0, said
     assert table(folder) == plain_table(tmp_path / "plain", 3, 1500)
     assert starts(folder) == [1] * 3
 
 
-def test_a_cluster_that_is_gone_is_one_sentence(tmp_path: Path, cluster: Any) -> None:
+def test_a_cluster_that_is_gone_is_one_sentence(tmp_path: Path, starting: Starting, cluster: Any) -> None:
     folder = tiny_study(tmp_path / "study", 2, steps=1_000_000)
     folder.add(tiny_study(tmp_path / "other", 1).jobs())
     cluster.add_node(num_cpus=3)
-    study = start_on(folder, cluster.address)
-    wait_for(lambda: folder.outcomes() and len(workers_of(folder)) == 2, 120)
+    study = starting("-c", ON_CLUSTER, str(folder.path), cluster.address)
+    wait_for(lambda: folder.outcomes() and len(workers_of(folder)) == 2)
     cluster.shutdown()
-    _, said = study.communicate(timeout=240)
+    _, said = study.communicate(timeout=SECONDS)
     assert study.returncode == 1 and said.splitlines()[-1].startswith("ExecutorError: "), said
     assert "Finished runs are kept" in said.splitlines()[-1]
     assert len(folder.outcomes()) == 1
     assert not said.count("Traceback"), said
 
 
-def test_no_cluster_at_the_address(tmp_path: Path) -> None:
-    study = start_on(tiny_study(tmp_path / "study", 1), "127.0.0.1:6399")
-    _, said = study.communicate(timeout=120)
+def test_no_cluster_at_the_address(tmp_path: Path, starting: Starting) -> None:
+    study = starting("-c", ON_CLUSTER, str(tiny_study(tmp_path / "study", 1).path), "127.0.0.1:6399")
+    _, said = study.communicate(timeout=SECONDS)
     assert study.returncode == 1 and "No Ray cluster answers at 127.0.0.1:6399" in said.splitlines()[-1], said
 
 
-def test_the_corpus_is_missing_on_the_cluster(tmp_path: Path) -> None:
+def test_the_corpus_is_missing_on_the_cluster(tmp_path: Path, starting: Starting) -> None:
     folder = tiny_study(tmp_path / "study", 1, corpus=tmp_path / "elsewhere.txt")
-    study = start_study(folder, "ray")
-    _, said = study.communicate(timeout=120)
+    study = starting(*study_of(folder, "ray"))
+    _, said = study.communicate(timeout=SECONDS)
     assert "Ray gave up: the corpus of study cannot be read on this machine" in said.splitlines()[-1], said
     assert not folder.outcomes()
 
 
-def test_ctrl_c_lets_the_tasks_save(tmp_path: Path) -> None:
+def test_ctrl_c_lets_the_tasks_save(tmp_path: Path, starting: Starting) -> None:
     folder = tiny_study(tmp_path / "study", 3, steps=1_000_000)
     runs = [folder.run(job) for job in folder.jobs()]
-    study = start_study(folder, "ray")
-    wait_for(lambda: sum(run.exists() and len(run.metrics()) > 3 for run in runs) == 2, 120)
+    study = starting(*study_of(folder, "ray"))
+    wait_for(lambda: sum(run.exists() and len(run.metrics()) > 3 for run in runs) == 2)
     study.send_signal(signal.SIGINT)
-    assert "KeyboardInterrupt" in study.communicate(timeout=90)[1]
+    assert "KeyboardInterrupt" in study.communicate(timeout=SECONDS)[1]
     states = sorted(run.status().state if run.exists() else "none" for run in runs)
     assert states == ["none", "stopped", "stopped"]
     assert not folder.outcomes()
