@@ -145,9 +145,9 @@ def _report(result: StudyResult) -> None:
     if not result.complete:
         st.info(t("studies.unfinished"))
     for comparison in result.comparisons:
-        st.markdown(
-            f"- **{plain(comparison.claim.name)}** {plain(comparison.claim.text)} {plain(comparison.sentence())}"
-        )
+        claim, word = comparison.claim, comparison.verdict.partition(":")[0].replace(" ", "_")
+        said = f"{plain(claim.text)} {plain(comparison.sentence())}"
+        st.markdown(f"- **{plain(claim.name)}: {t(f'studies.verdict_{word}')}.** {said}")
     drawn = {name: figure for name, figure in figures(result, template()).items() if figure is not None}
     if drawn:
         options = list(drawn)

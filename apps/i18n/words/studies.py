@@ -60,6 +60,12 @@ WORDS: dict[str, tuple[str, str]] = {
     "studies.step": ("Step", "步"),
     "studies.loss": ("Validation loss", "验证损失"),
     "studies.report": ("What came of it", "结果"),
+    "studies.verdict_replicates": ("Replicates", "得到重复"),
+    "studies.verdict_opposite": ("Opposite", "相反"),
+    "studies.verdict_no_detectable_difference": ("No detectable difference", "没有可察觉的差别"),
+    "studies.verdict_inconclusive": ("Inconclusive", "无法判断"),
+    "studies.verdict_exploratory": ("Exploratory: no claim", "探索性：不下结论"),
+    "studies.verdict_unfinished": ("Unfinished", "未完成"),
     "studies.unfinished": (
         "This study is not finished; what follows is what there is.",
         "研究还没有完成；下面是目前的结果。",
