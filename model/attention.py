@@ -135,10 +135,11 @@ class Attention(nn.Module):
         # Autocast would widen the softmax's output to fp32 for nothing: it sums in fp32 either way.
         with torch.autocast(v.device.type, enabled=False):
             scores = (q * self.scale).to(v.dtype) @ k.to(v.dtype).transpose(-1, -2)  # [batch, head, query, key]
+            # In place: nobody has seen the product yet, and its derivative does not need it.
             if sight.is_causal:
-                scores = scores + scores.new_full(scores.shape[-2:], -torch.inf).triu(1)
+                scores += scores.new_full(scores.shape[-2:], -torch.inf).triu_(1)
             elif sight.bias is not None:
-                scores = scores + sight.bias.to(v.dtype)
+                scores += sight.bias.to(v.dtype)
             pattern = self.hook_pattern(self.hook_attn_scores(scores).softmax(-1))
             return F.dropout(pattern, self.dropout, self.training) @ v
 

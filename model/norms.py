@@ -53,8 +53,8 @@ class Norm(nn.Module):
         return (centred.pow(2).mean(-1, keepdim=True) + self.eps).sqrt()
 
     def affine(self, normalized: Tensor) -> Tensor:
-        scaled = normalized * self.w.to(normalized.dtype)
-        return scaled if self.b is None else scaled + self.b.to(normalized.dtype)
+        w = self.w.to(normalized.dtype)
+        return normalized * w if self.b is None else torch.addcmul(self.b.to(normalized.dtype), normalized, w)
 
 
 class LayerNorm(Norm):

@@ -6,12 +6,12 @@ import gc
 import math
 import multiprocessing
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lab.bench.references import bridge, plain_network, to_transformers
-from lab.bench.timing import Result, agree, compare, peak_bytes, reset_peak, seconds_of
+from lab.bench.timing import Result, Seconds, agree, compare, comparison, peak_bytes, reset_peak, seconds_of
 from model.config import GPTConfig
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def hooks(*, threads: int = 1, rounds: int = 15, sizes: Sequence[str] = ("0.8M",
         with torch.no_grad():
             difference = agree(ours(), plain(), f"hooks {size}")
             # Half a second or so a round: long enough that a scheduler's slice does not decide it
-            repeats = max(1, math.ceil(0.4 / seconds_of(plain)))
+            repeats = max(1, math.ceil(0.4 / seconds_of(plain).wall))
             timing = compare(ours, plain, rounds=rounds, repeats=repeats)
         results[size] = timing.as_result() | {
             "batch": 8,
@@ -100,30 +100,41 @@ def _same_share(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 def cache(*, threads: int = 1, rounds: int = 5, size: str = "124M", batch: int = 1, n_tokens: int = 256) -> Result:
     """A full ``run_with_cache``, and a forward pass alone, against the bridge; each side in a process of its own.
 
+    Each process prepares its side and then waits for its turn, so that the two are timed in turns here too.
     time_ratio, memory_ratio: of the cache, in seconds and in peak memory added; forward_ratio: of the plain pass.
     """
     settings = {"threads": threads, "rounds": rounds, "size": size, "batch": batch, "n_tokens": n_tokens}
     context = multiprocessing.get_context("spawn")
-    sides: dict[str, Result] = {}
-    for side in ("ours", "bridge"):
-        with context.Pool(1) as pool:
-            sides[side] = pool.apply(_cache_side, (side, settings))
-    ours, bridge = sides["ours"], sides["bridge"]
-    difference = abs(ours["checksum"] - bridge["checksum"])
-    if not difference <= 1e-3 * max(1.0, abs(bridge["checksum"])):
-        raise RuntimeError(f"cache {size}: the logits of the two sides differ (mean square off by {difference:.2e}).")
+    with context.Pool(1) as ours_pool, context.Pool(1) as bridge_pool:
+        pools = {"ours": ours_pool, "bridge": bridge_pool}
+        sides: dict[str, Result] = {side: pool.apply(_prepare, (side, settings)) for side, pool in pools.items()}
+        ours, bridge = sides["ours"], sides["bridge"]
+        difference = abs(ours["checksum"] - bridge["checksum"])
+        if not difference <= 1e-3 * max(1.0, abs(bridge["checksum"])):
+            raise RuntimeError(
+                f"cache {size}: the logits of the two sides differ (mean square off by {difference:.2e})."
+            )
+        turns: dict[str, list[tuple[Seconds, Seconds]]] = {"ours": [], "bridge": []}
+        for index in range(rounds):
+            for side in list(pools) if index % 2 == 0 else list(pools)[::-1]:
+                turns[side].append(pools[side].apply(_one_round))
+    cached, plain = (
+        comparison([turn[part] for turn in turns["ours"]], [turn[part] for turn in turns["bridge"]]) for part in (0, 1)
+    )
     memory = None
     if ours["peak_bytes"] and bridge["peak_bytes"]:
         memory = round(ours["peak_bytes"] / bridge["peak_bytes"], 4)
-    ratios = {
-        "time_ratio": round(ours["seconds"] / bridge["seconds"], 4),
-        "memory_ratio": memory,
-        "forward_ratio": round(ours["forward_seconds"] / bridge["forward_seconds"], 4),
-    }
-    return settings | ratios | sides
+    forward = {f"forward_{name}": value for name, value in plain.as_result().items() if "ratio" in name}
+    forward["forward_ratio"] = forward.pop("forward_time_ratio")
+    return settings | cached.as_result() | {"memory_ratio": memory} | forward | sides
 
 
-def _cache_side(side: str, settings: Result) -> Result:
+_calls: list[Callable[[], Any]] = []
+"""In a process of ``cache``: the two things that its side times, with a cache and without."""
+
+
+def _prepare(side: str, settings: Result) -> Result:
+    """Build a side, take its peak of memory, and leave it ready for ``_one_round``."""
     import torch
 
     from model.gpt import GPT
@@ -134,23 +145,19 @@ def _cache_side(side: str, settings: Result) -> Result:
     if side == "bridge":
         model = bridge(model)
     tokens = _random_tokens(config, settings["batch"], min(settings["n_tokens"], config.n_ctx))
-    with torch.no_grad():
-        model(tokens[:, :1])
-        gc.collect()
-        before = reset_peak()
-        logits, kept = model.run_with_cache(tokens)
-        peak = peak_bytes() - before if before else None
-        entries = len(kept)
-        del kept
-        seconds = [seconds_of(lambda: model.run_with_cache(tokens)) for _ in range(settings["rounds"])]
-        forward = [seconds_of(lambda: model(tokens)) for _ in range(settings["rounds"])]
-    return {
-        "seconds": round(statistics.median(seconds), 5),
-        "forward_seconds": round(statistics.median(forward), 5),
-        "peak_bytes": peak,
-        "entries": entries,
-        "checksum": logits.double().square().mean().item(),
-    }
+    torch.set_grad_enabled(False)
+    model(tokens[:, :1])
+    gc.collect()
+    before = reset_peak()
+    logits, kept = model.run_with_cache(tokens)
+    peak = peak_bytes() - before if before else None
+    _calls[:] = [partial(model.run_with_cache, tokens), partial(model, tokens)]
+    return {"peak_bytes": peak, "entries": len(kept), "checksum": logits.double().square().mean().item()}
+
+
+def _one_round() -> tuple[Seconds, Seconds]:
+    cached, plain = (seconds_of(call) for call in _calls)
+    return cached, plain
 
 
 def _random_tokens(config: GPTConfig, batch: int, length: int) -> torch.Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -42,22 +42,39 @@ def _processor() -> str | None:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
 
 
+class Seconds(NamedTuple):
+    """By the clock, and of this process's CPU (all threads)."""
+
+    wall: float
+    cpu: float
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Seconds a round of ours and of the reference, round by round."""
+    """Seconds a round of ours and of the reference, round by round: by the clock, and of the process's own CPU."""
 
     ours: tuple[float, ...]
     reference: tuple[float, ...]
+    ours_cpu: tuple[float, ...] = ()
+    reference_cpu: tuple[float, ...] = ()
 
     @property
     def time_ratio(self) -> float:
         """Ours over the reference: below 1 is faster."""
         return statistics.median(a / b for a, b in zip(self.ours, self.reference, strict=True))
 
+    @property
+    def cpu_time_ratio(self) -> float | None:
+        """The same of CPU time, which waiting for a busy processor does not lengthen; None where not measured."""
+        if not self.ours_cpu:
+            return None
+        return statistics.median(a / b for a, b in zip(self.ours_cpu, self.reference_cpu, strict=True))
+
     def as_result(self) -> Result:
         ratios = [a / b for a, b in zip(self.ours, self.reference, strict=True)]
         return {
             "time_ratio": round(self.time_ratio, 4),
+            "cpu_time_ratio": None if self.cpu_time_ratio is None else round(self.cpu_time_ratio, 4),
             "speedup": round(1 / self.time_ratio, 3),
             "ratio_low": round(min(ratios), 4),
             "ratio_high": round(max(ratios), 4),
@@ -69,17 +86,24 @@ class Comparison:
 
 def compare(ours: Callable[[], Any], reference: Callable[[], Any], *, rounds: int, repeats: int = 1) -> Comparison:
     """Time both in turns. ``repeats`` calls make a round; the sides take turns at going first."""
-    times: dict[str, list[float]] = {"ours": [], "reference": []}
+    times: dict[str, list[Seconds]] = {"ours": [], "reference": []}
     sides = (("ours", ours), ("reference", reference))
     for _, call in sides:  # warm up allocators and kernels
         call()
     for index in range(rounds):
         for name, call in sides if index % 2 == 0 else sides[::-1]:
-            start = time.perf_counter()
-            for _ in range(repeats):
-                call()
-            times[name].append((time.perf_counter() - start) / repeats)
-    return Comparison(tuple(times["ours"]), tuple(times["reference"]))
+            times[name].append(seconds_of(call, repeats))
+    return comparison(times["ours"], times["reference"])
+
+
+def comparison(ours: Sequence[Seconds], reference: Sequence[Seconds]) -> Comparison:
+    """Of the two sides' rounds, in order."""
+    return Comparison(
+        tuple(one.wall for one in ours),
+        tuple(one.wall for one in reference),
+        tuple(one.cpu for one in ours),
+        tuple(one.cpu for one in reference),
+    )
 
 
 def agree(ours: torch.Tensor, reference: torch.Tensor, what: str, tolerance: float = 1e-4) -> float:
@@ -90,10 +114,12 @@ def agree(ours: torch.Tensor, reference: torch.Tensor, what: str, tolerance: flo
     return difference
 
 
-def seconds_of(call: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+def seconds_of(call: Callable[[], Any], repeats: int = 1) -> Seconds:
+    """Seconds a call, averaged over ``repeats`` of them."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    for _ in range(repeats):
+        call()
+    return Seconds((time.perf_counter() - wall) / repeats, (time.process_time() - cpu) / repeats)
 
 
 def reset_peak() -> int | None:

@@ -53,6 +53,19 @@ def test_the_ratio_is_the_median_of_the_rounds() -> None:
     assert (result["ratio_low"], result["ratio_high"]) == (0.5, 3.5)
 
 
+def test_cpu_time_is_told_apart_from_waiting() -> None:
+    # A side that sleeps takes the clock's time and next to none of the processor's.
+    def busy() -> None:
+        end = time.process_time() + 0.02
+        while time.process_time() < end:
+            pass
+
+    timing = compare(lambda: time.sleep(0.1), busy, rounds=3)
+    assert timing.cpu_time_ratio is not None
+    assert timing.cpu_time_ratio < 0.5
+    assert Comparison(ours=(1.0,), reference=(2.0,)).as_result()["cpu_time_ratio"] is None
+
+
 def test_sides_that_differ_are_not_compared() -> None:
     with pytest.raises(RuntimeError, match=r"differ by 1\.00e\+00"):
         agree(torch.zeros(3), torch.tensor([0.0, 1.0, 0.0]), "x")
