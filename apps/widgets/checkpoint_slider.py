@@ -16,7 +16,7 @@ from apps.i18n import t
 
 LATEST = "latest"
 PACE = 1.0  # seconds a checkpoint stays on the screen while the film plays, longer where a page takes longer
-_PLAYING, _WANTED, _DRAWN = "film_playing", "film_wanted", "film_drawn"
+_PLAYING, _WANTED, _DRAWN, _OPTIONS = "film_playing", "film_wanted", "film_drawn", "film_options"
 
 Place = int | str
 
@@ -69,6 +69,9 @@ def checkpoint_slider(steps: Sequence[int]) -> Place:
     if not steps:
         return chosen
     newest = t("checkpoints.latest", step=f"{steps[-1]:,}")
+    if st.session_state.get(_OPTIONS) != (options, newest):
+        # The browser remembers a place by its number: with other options the same number is another checkpoint.
+        st.session_state[_OPTIONS], st.session_state["step"] = (options, newest), chosen
     st.select_slider(
         t("checkpoints.label"), options, key="step", on_change=_halt, persist_state="session",
         format_func=lambda value: newest if value == LATEST else f"{value:,}", help=t("checkpoints.help"),

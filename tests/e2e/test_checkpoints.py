@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,3 +98,18 @@ def test_a_click_in_the_live_part_of_a_run_in_training_reaches_the_choices_outsi
     page.wait_for_url(re.compile(r"[?&]layer=1"), timeout=PATIENCE)
     settled(page)
     assert page.get_by_text("L1H0: the largest change of induction").is_visible()
+
+
+def test_the_slider_follows_the_newest_checkpoint_while_a_run_writes_more(server: Server, page: Page) -> None:
+    whole, growing = server.runs / "single", server.runs / "growing"
+    shutil.copytree(whole, growing, ignore=shutil.ignore_patterns("step_*6", "step_*12"))
+    page.goto(f"{server.url}/lens?run=growing&lang=en")
+    settled(page)
+    thumb = widget(page, "step").get_by_role("slider")
+    assert thumb.get_attribute("aria-valuetext") == "latest (0)"
+    shutil.copytree(whole / "checkpoints", growing / "checkpoints", dirs_exist_ok=True)
+    page.get_by_role("link", name="Attention").click()
+    page.wait_for_url(re.compile("/attention"), timeout=PATIENCE)
+    settled(page)
+    assert thumb.get_attribute("aria-valuetext") == "latest (12)"
+    shutil.rmtree(growing)
