@@ -76,8 +76,7 @@ class RayExecutor:
         """See `Executor.run`."""
         ray = self._ray
         folder.add(jobs)
-        environment = {"env_vars": {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}}
-        task = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env=environment)(_execute)
+        task = ray.remote(num_cpus=1, max_retries=RETRIES)(_execute)  # of one CPU: Ray gives it OMP_NUM_THREADS=1
         path = str(folder.path.resolve())
         queue = [job for job in jobs if folder.outcome(job.id) is None]
         limit = self.workers or len(queue)
