@@ -60,7 +60,7 @@ class RayExecutor:
                 options |= {"address": self.address}
             try:
                 ray.init(**options)
-            except (ConnectionError, RuntimeError, ValueError) as error:
+            except Exception as error:  # Ray raises that very class, too: a node that does not come up in time
                 where = f"at {self.address}" if self.address else "on this machine"
                 raise ExecutorError(f"No Ray cluster answers {where}: {_first_line(error)}") from None
             self._mine = True
