@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
@@ -63,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _dispatch(words)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell  # a sentence, without the file and line that Python would name
+            code = _dispatch(words)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -121,10 +125,16 @@ def overview() -> str:
     return OVERVIEW.format(commands="\n".join(f"  {n:<{width}}  {c.summary}" for n, c in COMMANDS.items()))
 
 
+def _tell(message: Warning | str, *where: Any, **more: Any) -> None:
+    print(f"residlab: {message}", file=sys.stderr)
+
+
 def _sentence(problem: Exception) -> str:
     """An exception as one clear sentence."""
     if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
         return f"{problem.strerror}: {problem.filename}"
+    if type(problem).__name__ == "UnknownCharacters":  # of an option that offers no --unknown
+        return re.sub(r" Leave them out .*?, or train", " Leave them out, or train", str(problem))
     return " ".join(str(problem).split()) or type(problem).__name__
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from model import GPT
 
 WEIGHTS = "model.safetensors"
+SCHEMA_VERSION = 1
+"""Of the config.json files that are read and written here."""
 HUB_MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
 """Names of the hub without an owner; any other is written owner/name."""
 
@@ -129,7 +132,7 @@ def save_as_run(model: GPT, path: str | os.PathLike[str], *, corpus: str = "else
     run = Run(folder)
     training = {"steps": max(step, 1), "warmup_steps": 0}
     data = {"corpus": corpus}
-    run.create({"schema_version": 1, "model": model.config.to_dict(), "data": data, "training": training})
+    run.create({"schema_version": SCHEMA_VERSION, "model": model.config.to_dict(), "data": data, "training": training})
     metadata = {}
     if model.tokenizer is not None:
         model.tokenizer.save(folder / "tokenizer.json")
@@ -161,7 +164,23 @@ def _locate(spec: str | os.PathLike[str]) -> tuple[Path, dict[str, Any], Path]:
         if path.is_dir():
             raise RunNotFoundError(f"{path} holds neither a run (config.json) nor weights ({WEIGHTS})") from None
         raise
-    return run.checkpoint_path(), _model_config(run.path), run.path / "tokenizer.json"
+    checkpoint = run.checkpoint_path()
+    _mention_newer(checkpoint)
+    return checkpoint, _model_config(run.path), run.path / "tokenizer.json"
+
+
+def _mention_newer(checkpoint: Path) -> None:
+    """Warn of newer checkpoints that hold no weights and were passed over."""
+    empty = [
+        folder.name
+        for folder in sorted(checkpoint.parent.glob("step_*"))
+        if folder.name > checkpoint.name and folder.name[5:].isdigit() and not (folder / WEIGHTS).is_file()
+    ]
+    if empty:
+        warnings.warn(
+            f"{checkpoint.parent / empty[-1]} holds no weights ({WEIGHTS}): {checkpoint.name} is opened instead.",
+            stacklevel=4,
+        )
 
 
 def _model_config(folder: Path) -> dict[str, Any]:
@@ -170,6 +189,11 @@ def _model_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise RunNotFoundError(f"there is no config.json in {folder}, so the shape of the model is unknown")
     config = read_json(path)
+    version = config.get("schema_version", SCHEMA_VERSION)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise ModelFileError(
+            f"{path} has schema_version {version!r}; this program reads {SCHEMA_VERSION}: a newer Residual Lab wrote it"
+        )
     return config["model"] if isinstance(config.get("model"), dict) else config
 
 

@@ -46,14 +46,14 @@ class RotaryScaling:
     attention_factor: ``yarn``'s factor on cos and sin where it is not 0.1 ln factor + 1.
     """
 
-    kind: str
-    factor: float
-    original_n_ctx: int | None = None
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    attention_factor: float | None = None
-    low_freq_factor: float = 1.0
-    high_freq_factor: float = 4.0
+    kind: str  # linear, ntk, yarn or llama3
+    factor: float  # how many times longer than trained
+    original_n_ctx: int | None = None  # the trained length, for yarn and llama3
+    beta_fast: float = 32.0  # yarn: turns within the trained length above which nothing is stretched
+    beta_slow: float = 1.0  # yarn: turns below which all is stretched
+    attention_factor: float | None = None  # yarn: factor on cos and sin; None: its own
+    low_freq_factor: float = 1.0  # llama3: waves longer than original_n_ctx over this are stretched
+    high_freq_factor: float = 4.0  # llama3: waves shorter than original_n_ctx over this are kept
 
 
 @dataclass(frozen=True)
@@ -69,43 +69,43 @@ class GPTConfig:
     """
 
     # Shape
-    d_vocab: int = 50257
-    n_ctx: int = 1024
-    d_model: int = 768
-    n_layers: int = 12
-    n_heads: int = 12
-    d_head: int = None  # type: ignore[assignment]  # an int once made; so are the next two
-    n_key_value_heads: int = None  # type: ignore[assignment]
-    d_mlp: int = None  # type: ignore[assignment]
+    d_vocab: int = 50257  # tokens of the vocabulary
+    n_ctx: int = 1024  # the context: tokens seen at once
+    d_model: int = 768  # width of the residual stream
+    n_layers: int = 12  # blocks of attention and MLP
+    n_heads: int = 12  # query heads a layer
+    d_head: int = None  # type: ignore[assignment]  # width of a head; None: d_model / n_heads
+    n_key_value_heads: int = None  # type: ignore[assignment]  # shared by query heads in groups; None: n_heads
+    d_mlp: int = None  # type: ignore[assignment]  # the MLP's width; None: 4 d_model, gated 8/3 d_model
     # Variants
-    act_fn: str = "gelu_new"
-    gated_mlp: bool = False
-    normalization_type: str = "LN"
-    norm_placement: str = "pre"
-    eps: float = 1e-5
-    positional_embedding_type: str = "standard"
-    rotary_base: float = 10000.0
-    rotary_scaling: RotaryScaling | None = None
-    tie_word_embeddings: bool = True
-    qk_norm: bool = False
-    attention_window: int | None = None
-    use_bias: bool = True
-    attention_bias: bool | str | None = None
-    mlp_bias: bool | None = None
-    logit_soft_cap: float | None = None
+    act_fn: str = "gelu_new"  # the MLP's activation: gelu, gelu_new, relu, relu2, silu or identity
+    gated_mlp: bool = False  # a gate beside the MLP (SwiGLU with silu)
+    normalization_type: str = "LN"  # LN (LayerNorm) or RMS (RMSNorm)
+    norm_placement: str = "pre"  # pre, post or sandwich
+    eps: float = 1e-5  # added under the norms' square root
+    positional_embedding_type: str = "standard"  # standard (learned), sinusoidal, rotary, alibi or none
+    rotary_base: float = 10000.0  # rotary: base of the wavelengths
+    rotary_scaling: RotaryScaling | None = None  # rotary: stretch to longer contexts; None: not
+    tie_word_embeddings: bool = True  # unembed with the embedding
+    qk_norm: bool = False  # RMSNorm on every query and key
+    attention_window: int | None = None  # tokens that a query sees, itself included; None: all before it
+    use_bias: bool = True  # biases in linear maps and LayerNorms
+    attention_bias: bool | str | None = None  # attention's biases: true, false or qkv; None: as use_bias
+    mlp_bias: bool | None = None  # the MLP's biases; None: as use_bias
+    logit_soft_cap: float | None = None  # logits are bent to stay below this; None: not
     # Training behaviour
-    embed_dropout: float = 0.0
-    attn_dropout: float = 0.0
-    resid_dropout: float = 0.0
+    embed_dropout: float = 0.0  # share of the embedding dropped in training
+    attn_dropout: float = 0.0  # share of the attention weights dropped in training
+    resid_dropout: float = 0.0  # share of each sublayer's output dropped in training
     # Initialisation
-    init: str = "gpt2"
-    init_std: float = 0.02
-    scaled_residual_init: bool = True
-    zero_projection_init: bool = False
-    seed: int = 0
+    init: str = "gpt2"  # gpt2 (normal, init_std) or xavier
+    init_std: float = 0.02  # standard deviation of the first weights
+    scaled_residual_init: bool = True  # output projections start smaller, by 1 / sqrt(2 n_layers)
+    zero_projection_init: bool = False  # output projections start at zero
+    seed: int = 0  # seed of the first weights
     # What was done to the weights
-    norms_folded: bool = False
-    weights_centered: bool = False
+    norms_folded: bool = False  # norms' scales and shifts moved into the maps after them
+    weights_centered: bool = False  # what LayerNorm takes away removed from the weights
 
     def __post_init__(self) -> None:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -223,9 +223,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 def nearest(name: str, known: Any) -> str:
     """The end of an error's sentence: ``"; did you mean 'x'?"``, or what is known when nothing is near."""
     names = sorted(map(str, known))
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
+    by_lower = {known.lower(): known for known in reversed(names)}
+    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {by_lower[close[0]]!r}?"
     if len(names) > 12:
         return f"; there are {len(names)}, such as {', '.join(names[:3])}."
     return f"; known are {', '.join(names)}."

@@ -27,9 +27,10 @@ def inspect_prompt(
     """Tokens, next-token prediction, logit lens, contributions and attention of one prompt, ready for strict
     JSON.
 
-    tokens         list of {index, id, text, probability, surprisal}; probability of each given what precedes
-                   it, surprisal in nats, None for the first
-    next_token     list of {id, text, probability}, the likeliest after ``position`` first
+    tokens         list of {index, id, text, display, probability, surprisal}; text as it is, display with white space
+                   and partial bytes made visible; probability of each given what precedes it, surprisal in nats,
+                   None for the first
+    next_token     list of {id, text, display, probability}, the likeliest after ``position`` first
     logit_lens     ``LogitLens.to_dict()``
     contributions  ``LogitContributions.to_dict()`` for ``token`` (default: the likeliest) less ``versus``
     attention      ``AttentionPatterns.to_dict()``
@@ -43,12 +44,17 @@ def inspect_prompt(
     p = predictions.to_dict()
     prompt = zip(p["tokens"], p["token_texts"], p["probability"], p["surprisal"], strict=True)
     following = zip(p["top_tokens"][at], p["top_texts"][at], p["top_probabilities"][at], strict=True)
+
+    def named(token_id: int, display: str) -> dict[str, Any]:
+        known = model.tokenizer is not None and token_id < model.tokenizer.vocab_size
+        return {"id": token_id, "text": model.tokenizer.decode([token_id]) if known else display, "display": display}
+
     return {
         "tokens": [
-            {"index": index, "id": token_id, "text": text, "probability": probability, "surprisal": surprisal}
-            for index, (token_id, text, probability, surprisal) in enumerate(prompt)
+            {**named(token_id, display), "index": index, "probability": probability, "surprisal": surprisal}
+            for index, (token_id, display, probability, surprisal) in enumerate(prompt)
         ],
-        "next_token": [{"id": token_id, "text": text, "probability": prob} for token_id, text, prob in following],
+        "next_token": [{**named(token_id, display), "probability": prob} for token_id, display, prob in following],
         "logit_lens": lens.to_dict(),
         "contributions": contributions.to_dict(),
         "attention": attention.to_dict(),

@@ -120,8 +120,9 @@ def resolve_choice(value: str, allowed: Sequence[str], what: str) -> str:
     """``value`` if it is one of ``allowed``; otherwise a ValueError that offers the nearest."""
     if value in allowed:
         return value
-    close = difflib.get_close_matches(str(value), allowed, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(allowed)}."
+    by_lower = {name.lower(): name for name in reversed(allowed)}
+    close = difflib.get_close_matches(str(value).lower(), by_lower, n=1)
+    hint = f"did you mean {by_lower[close[0]]!r}?" if close else f"known are {', '.join(allowed)}."
     raise ValueError(f"{what} is {value!r}; {hint}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from lab.commands.writing import check_writable, print_table, write_html, write_json
+from lab.commands.writing import check_seed, check_writable, print_table, write_html, write_json
 
 COLUMNS = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
 
@@ -32,11 +32,14 @@ class Heads:
 def heads(options: Heads) -> int:
     """Print the table, or write the files that were asked for."""
     check_writable(options.json, options.html)
+    check_seed(options.seed)
     from lab.analysis import head_scores, head_weights
-    from lab.commands.sample import model_with_text
+    from lab.commands.sample import model_with_text, read_prompt
     from lab.models import open_model
 
     model = open_model(options.model) if options.prompt is None else model_with_text(options.model)
+    if options.prompt is not None and len(read_prompt(model, options.prompt, "error")) < 2:
+        raise ValueError("Head scores need a prompt of at least 2 tokens: the first has only itself to look at.")
     scores = head_scores(model, options.prompt, seed=options.seed)
     weights = head_weights(model)
     if options.json is not None:
@@ -54,9 +57,15 @@ def heads(options: Heads) -> int:
         rows = []
         for layer, head in np.ndindex(*scores.induction.shape):
             values = [getattr(scores, name)[layer, head] for name in COLUMNS]
-            rows.append([f"L{layer}H{head}", *(f"{v:.3f}" for v in values), f"{weights.copying[layer, head]:+.3f}"])
-        rows.append(["chance", *(f"{scores.chance[name]:.3f}" for name in COLUMNS), ""])
+            rows.append([f"L{layer}H{head}", *map(_number, values), f"{weights.copying[layer, head]:+.3f}"])
+        rows.append(["chance", *(_number(scores.chance[name]) for name in COLUMNS), ""])
         where = "a prompt" if options.prompt is not None else f"random tokens, {scores.period} of them twice over"
         columns = ["head", *(f">{name.replace('_', ' ')}" for name in COLUMNS), ">copying"]
+        if missing := [name for name in COLUMNS if scores.queries[name] == 0]:
+            print(f"No token of the prompt occurs again in a way to measure {' and '.join(missing)} by: -")
         print_table(f"Heads of {options.model} on {where}", columns, rows)
     return 0
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.3f}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from lab.commands.writing import check_writable
+
 if TYPE_CHECKING:
     from model.gpt import GPT
 
@@ -51,9 +53,7 @@ def inspect(options: Inspect) -> int:
     """Print the tables, or write the files that were asked for."""
     if options.top_k < 1:
         raise ValueError(f"--top-k is {options.top_k}; it must be at least 1.")
-    for path in filter(None, (options.json, options.html)):
-        if not path.absolute().parent.is_dir():
-            raise ValueError(f"{path} cannot be written: there is no folder {path.absolute().parent}.")
+    check_writable(options.json, options.html)
     from lab.analysis import inspect_prompt
     from lab.commands.sample import model_with_text, read_prompt
 
@@ -156,7 +156,7 @@ def _tokens_table(tokens: Sequence[dict[str, Any]]) -> Titled:
         known = token["probability"] is not None
         table.add_row(
             str(token["index"]),
-            _text(token["text"]),
+            _text(token["display"]),
             str(token["id"]),
             f"{token['probability']:.4f}" if known else "",
             f"{token['surprisal']:.3f}" if known else "",
@@ -168,7 +168,7 @@ def _next_table(following: Sequence[dict[str, Any]]) -> Titled:
     table = _table("token", ">id", ">probability", "")
     for token in following:
         p = token["probability"]
-        table.add_row(_text(token["text"]), str(token["id"]), f"{p:.4f}", "█" * round(BAR * p))
+        table.add_row(_text(token["display"]), str(token["id"]), f"{p:.4f}", "█" * round(BAR * p))
     return "Next token", table
 
 

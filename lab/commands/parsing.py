@@ -18,6 +18,8 @@ Options = TypeVar("Options")
 
 _WIDE = "2000"
 _SIDES, _EDGE, _RULE = " │╭╮╰╯", "╭", "─-"
+_MARK_FOR_TOOLS = re.compile(r"^(type: ignore|noqa|pragma)\S*(?: no cover)?\s*(?:#\s*)?")
+"""At the beginning of a comment that speaks to a checker; what follows speaks to people."""
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -73,8 +75,27 @@ def _one_sentence(complaint: str, prog: str) -> str:
     near = next((line.split()[0] for lines in others for line in lines if line.startswith("--")), "")
     said = " ".join(message).replace("Unrecognized options:", "There is no option").rstrip(".")
     said = re.sub(r"^Missing from [^:]*: (.*?)\.? \(required\)$", r"Missing: \1", said)
+    said = re.sub(r"^Missing: STR .*$", "Missing: the first word, a model", said)
+    said = re.sub(r"no type matching (\S+) could be instantiated from \['(.*?)'\]\. Got errors:.*$", _needs, said)
+    said = re.sub(r"invalid literal for int\(\) with base 10: '(.*?)'", r"'\1' is no whole number", said)
+    said = re.sub(r"could not convert string to float: '(.*?)'", r"'\1' is no number", said)
+    said = said.replace("Error parsing ", "")
     hint = f"; did you mean {near}?" if near and near not in said else "."
     return f"{said}{hint} See {prog} --help."
+
+
+_KINDS = {
+    "INT": "a whole number",
+    "FLOAT": "a number",
+    "{None}": "None",
+    "{True,False}": "true or false",
+    "STR": "text",
+}
+
+
+def _needs(found: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in found[1].split("|") if kind != "{None}"]
+    return f"{found[2]!r} is not {' or '.join(kinds)}"
 
 
 @contextlib.contextmanager
@@ -128,8 +149,9 @@ def field_help(config: type) -> dict[str, str]:
         string = re.match(r'    """(.*?)(?:""")?$', line)
         if field and field[1] in names:
             last = field[1]
-            if field[2]:
-                found[last] = field[2]
+            said = _MARK_FOR_TOOLS.sub("", field[2] or "")
+            if said:
+                found[last] = said
         elif string and last:
             found[last] = string[1]
             last = ""

@@ -8,7 +8,7 @@ from typing import Literal
 
 import tyro
 
-from lab.commands.writing import check_writable, print_table, progress_line, write_html, write_json
+from lab.commands.writing import check_seed, check_writable, print_table, progress_line, write_html, write_json
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Probe:
 def probe(options: Probe) -> int:
     """Print the table, or write the files that were asked for."""
     check_writable(options.json, options.html)
+    check_seed(options.seed)
     if options.examples < 1:
         raise ValueError(f"--examples is {options.examples}; it must be at least 1.")
     from lab.analysis import fit_probes, read_labels

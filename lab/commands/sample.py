@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from lab.commands.writing import check_seed
 from lab.tokenizers import UnknownCharacters
 from model.sampling import SamplingConfig
 
@@ -54,6 +55,7 @@ def sample(options: Sample) -> int:
     """Write to stdout."""
     if options.tokens < 1:
         raise ValueError(f"--tokens is {options.tokens}; it must be at least 1.")
+    check_seed(options.seed)
     settings = {f.name: getattr(options, f.name) for f in fields(SamplingConfig)}
     SamplingConfig(**settings)  # what nothing can be sampled with is refused before a model is opened
 

@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from lab.analysis.results import Result
 
 
+def check_seed(seed: int | None) -> None:
+    """ValueError for a seed that no generator takes."""
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ValueError(f"--seed is {seed}; it must be a whole number from 0 to 2^63 - 1.")
+
+
 def check_writable(*paths: Path | None) -> None:
-    """ValueError for a file whose folder does not exist: better before the work than after it."""
+    """ValueError for a file whose folder does not exist, or that is named twice: better before the work than after."""
+    named = [path.absolute() for path in paths if path is not None]
+    if len(set(named)) < len(named):
+        raise ValueError(f"{named[0]} is named for two outputs, and one would overwrite the other: name two files.")
     for path in paths:
         if path is not None and not path.absolute().parent.is_dir():
             raise ValueError(f"{path} cannot be written: there is no folder {path.absolute().parent}.")

@@ -103,10 +103,17 @@ def _decode(raw: bytes, path: Path, cut_short: bool) -> str:
         return codecs.getincrementaldecoder("utf-8")().decode(raw, final=not cut_short)
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        fitting = [e for e in _OTHER_ENCODINGS if _decodes(raw, e, cut_short)]
+        fitting = [e for e in _by_likelihood(raw) if _decodes(raw, e, cut_short)]
         guess = f"; it could be {' or '.join(fitting[:3])}" if fitting else ""
         what = f"is not UTF-8: byte 0x{raw[error.start]:02X} at offset {error.start:,} (line {line:,}){guess}"
         raise ValueError(_convert(path, what, fitting[0] if fitting else "THE-ENCODING")) from None
+
+
+def _by_likelihood(raw: bytes) -> tuple[str, ...]:
+    """Every byte is a letter in both cp1251 and cp1252; but Cyrillic is mostly high bytes, Western text ASCII."""
+    high = sum(byte >= 0x80 for byte in raw)
+    letters = high + sum(chr(byte).isalpha() for byte in raw if byte < 0x80)
+    return _OTHER_ENCODINGS if high * 2 > letters else (*_OTHER_ENCODINGS[:-2], *_OTHER_ENCODINGS[:-3:-1])
 
 
 def _decodes(raw: bytes, encoding: str, cut_short: bool) -> bool:

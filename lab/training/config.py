@@ -85,7 +85,7 @@ class TrainingConfig:
     sample_every: int = 250  # steps between samples; 0: none
     sample_tokens: int = 128  # tokens of a sample
     sample_prompt: str | None = None  # None: the beginning of the validation split
-    sample_temperature: float = 0.8
+    sample_temperature: float = 0.8  # of the samples: below 1 safer, above 1 wilder
     dynamics: bool = True  # record norms and head scores at checkpoints
     divergence_factor: float = 3.0  # a loss this many times that of a uniform guess counts as exploded
     divergence_patience: int = 10  # exploded steps in a row that end the run; 0: only a non-finite loss does

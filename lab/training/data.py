@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,7 +72,13 @@ def make_tokenizer(spec: str, corpus: Corpus) -> Tokenizer:
     from lab.tokenizers import train_tokenizer
 
     if spec.startswith("bpe") and isinstance(corpus.train, str):
-        return train_tokenizer(spec, corpus.train)
+        tokenizer = train_tokenizer(spec, corpus.train)
+        asked = spec.partition(":")[2]
+        if asked.isdigit() and tokenizer.vocab_size < int(asked):
+            warnings.warn(
+                f"{spec} has {tokenizer.vocab_size} tokens: {corpus.name} offers no more pairs to merge.", stacklevel=2
+            )
+        return tokenizer
     return corpus.make_tokenizer(spec)
 
 

@@ -87,7 +87,8 @@ def inspected(trained: TrainedFolder) -> dict[str, Any]:
 
 def test_inspect_json_has_the_keys_that_programs_read(inspected: dict[str, Any]) -> None:
     assert list(inspected) == ["tokens", "next_token", "logit_lens", "contributions", "attention"]
-    assert [token["text"] for token in inspected["tokens"]] == ["t", "h", "e", "␣", "c", "a", "t"]
+    assert [token["text"] for token in inspected["tokens"]] == ["t", "h", "e", " ", "c", "a", "t"]
+    assert [token["display"] for token in inspected["tokens"]] == ["t", "h", "e", "␣", "c", "a", "t"]
 
 
 def test_inspect_numbers_agree_with_one_another(inspected: dict[str, Any]) -> None:
