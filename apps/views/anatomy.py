@@ -211,7 +211,7 @@ def render() -> None:
         json=lambda: json.dumps(
             {"config": config.to_dict(), "rows": json.loads(frame.to_json(orient="records"))}, indent=1
         ),
-        python=snippets.counted(view, config.to_dict(), batch, pos, _memory_kind()),
+        python=snippets.counted(str(view), config.to_dict(), batch, pos, _memory_kind()),
     )
 
 
