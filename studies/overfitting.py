@@ -12,7 +12,7 @@ from lab.studies import Arm, Claim, Study, Tier
 NANOGPT = "nanoGPT: dropout 0.2 for 82 passes over tiny-shakespeare, 0.0 for pre-training"
 THOMAS = "gilesthomas.com, 2026 (163M, one pass: removing dropout gains 0.051 nats)"
 DROPOUT = {"model.embed_dropout": 0.2, "model.attn_dropout": 0.2, "model.resid_dropout": 0.2}
-SIZES = {"little": 24_000, "middle": 96_000, "much": 1_000_000}  # characters
+SIZES = {"little": 36_000, "middle": 96_000, "much": 1_000_000}  # characters; whole files, so a little more
 
 
 def arm(data: str, name: str, overrides: dict[str, Any]) -> Arm:
@@ -24,7 +24,7 @@ def arm(data: str, name: str, overrides: dict[str, Any]) -> Arm:
 STUDY = Study(
     name="overfitting",
     question="Where a network reads little data often, do dropout and weight decay help, and when no longer?",
-    hypothesis="Where the data is read some twenty times, dropout 0.2 and tenfold weight decay each end lower; where "
+    hypothesis="Where the data is read a dozen times, dropout 0.2 and tenfold weight decay each end lower; where "
     "it is read less than once, dropout ends higher. In between, at about five times, dropout makes no difference.",
     source=f"{NANOGPT}; {THOMAS}",
     corpus="python",
@@ -37,7 +37,7 @@ STUDY = Study(
     ),
     control="little-plain",
     claims=(
-        Claim("little", "Where the data is read some twenty times, dropout ends lower.", NANOGPT, "little-dropout",
+        Claim("little", "Where the data is read a dozen times or more, dropout ends lower.", NANOGPT, "little-dropout",
               "lower", "little-plain", primary=True),
         Claim("middle", "Where it is read some five times, dropout makes no difference: little data ends there.",
               "of our own", "middle-dropout", "no difference", "middle-plain"),
@@ -55,8 +55,8 @@ STUDY = Study(
     tiers=(
         Tier("smoke", 2, (2e-3, 8e-3), overrides={"model.n_layers": 2, "model.d_model": 32, "model.n_ctx": 32,
              "training.steps": 40, "training.eval_every": 20, "training.warmup_steps": 10}),
-        Tier("small", 8, (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2), 2, {"training.steps": 450, "training.eval_every": 50}),
-        Tier("full", 8, (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3), 2, {"training.steps": 4000, "model.d_model": 256}),
+        Tier("small", 8, (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2), 2, {"training.steps": 400, "training.eval_every": 50}),
+        Tier("full", 8, (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3), 2, {"training.steps": 800, "model.d_model": 256}),
     ),
     measures=("generalisation_gap", "mlp_logit_share", "residual_growth"),
     fixed=("AdamW, cosine to a tenth, clipped at norm 1", "equal steps: less data is read more often", "one corpus, "

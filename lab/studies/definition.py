@@ -42,10 +42,10 @@ class Claim:
     """A prediction that the study puts to the test.
 
     text, source: what is claimed, by whom. treatment, control: names of arms; without a control the treatment's
-    outcome is compared with zero. outcome: "final_val_loss" (nats), "val_bpb", or a scalar measure of
-    `lab.studies.measures`. predicted: where treatment - control is expected to lie. margin: differences within it
-    count as none; None: the study's own for the primary outcome, for others no equivalence is claimed. primary:
-    the one claim that is not corrected for the number of claims.
+    outcome is compared with zero. outcome: "final_val_loss" (nats), "val_bpb", "lr_sensitivity" (of the tuning runs,
+    paired by tuning seed), or a scalar measure of `lab.studies.measures`. predicted: where treatment - control is
+    expected to lie. margin: differences within it count as none; None: the study's own for the primary outcome, for
+    others no equivalence is claimed. primary: the one claim that is not corrected for the number of claims.
     """
 
     name: str

@@ -254,4 +254,4 @@ def _require_measures(study: Study) -> None:
             )
 
 
-LOSSES = ("final_val_loss", "val_bpb", "train_loss", "best_val_loss")
+LOSSES = ("final_val_loss", "val_bpb", "train_loss", "best_val_loss", "lr_sensitivity")

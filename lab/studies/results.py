@@ -25,10 +25,14 @@ INSIGNIFICANT = 1.0  # p of a claim that cannot be tested, for Holm's count
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run of a study. loss: what it is counted with, nats (a diverged run: its initial loss)."""
+    """One run of a study. loss: what it is counted with, nats (a diverged run: its initial loss).
+
+    bits_per_nat: bits per byte for a nat per token in its arm's text and vocabulary; None where no run of it ended.
+    """
 
     job: Job
     outcome: Outcome
+    bits_per_nat: float | None = None
 
     @property
     def loss(self) -> float | None:
@@ -41,6 +45,9 @@ class RunRow:
         """A claim's outcome: a loss, or a scalar measure."""
         if outcome == "final_val_loss":
             return self.loss
+        if outcome == "val_bpb":  # as the loss: a diverged run is not left out
+            loss, bits = self.loss, self.bits_per_nat
+            return None if loss is None or bits is None else loss * bits
         found = self.outcome.measures.get(outcome, getattr(self.outcome, outcome, None))
         return float(found) if isinstance(found, int | float) else None
 
@@ -217,7 +224,13 @@ def _mean_by_lr(rows: Sequence[RunRow]) -> dict[float, float]:
 def read_rows(folder: StudyFolder) -> list[RunRow]:
     """Every run that is done with, in the jobs' order."""
     outcomes = folder.outcomes()
-    return [RunRow(job, outcomes[job.id]) for job in folder.jobs() if job.id in outcomes]
+    jobs = [job for job in folder.jobs() if job.id in outcomes]
+    bits: dict[str, float] = {}
+    for job in jobs:
+        found = outcomes[job.id]
+        if found.val_bpb and found.final_val_loss:
+            bits.setdefault(job.arm, found.val_bpb / found.final_val_loss)
+    return [RunRow(job, outcomes[job.id], bits.get(job.arm)) for job in jobs]
 
 
 def read_results(folder: StudyFolder | str | os.PathLike[str]) -> StudyResult:
@@ -312,11 +325,7 @@ def _noise(study: Study, rows: Sequence[RunRow]) -> statistics.Interval | None:
 
 
 def _comparisons(study: Study, rows: Sequence[RunRow], margin: float) -> tuple[Comparison, ...]:
-    confirm: dict[str, dict[int, RunRow]] = {}
-    for row in rows:
-        if row.job.phase == "confirm":
-            confirm.setdefault(row.job.arm, {})[row.job.seed] = row
-    differences = [_differences(claim, confirm) for claim in study.claims]
+    differences = [_differences(claim, rows) for claim in study.claims]
     intervals = [statistics.paired_t(list(d.values())) if len(d) > 1 else None for d in differences]
     others = [i for i, claim in enumerate(study.claims) if not claim.primary]
     tested = [INSIGNIFICANT if (found := intervals[i]) is None else found.p for i in others]
@@ -335,14 +344,26 @@ def _comparisons(study: Study, rows: Sequence[RunRow], margin: float) -> tuple[C
     return tuple(comparisons)
 
 
-def _differences(claim: Claim, confirm: Mapping[str, Mapping[int, RunRow]]) -> dict[int, float]:
+def _differences(claim: Claim, rows: Sequence[RunRow]) -> dict[int, float]:
     """Seed -> treatment less control, of the seeds of which both are known."""
-    found = {}
-    for seed, row in confirm.get(claim.treatment, {}).items():
-        value, against = row.value(claim.outcome), 0.0
-        if claim.control is not None:
-            other = confirm.get(claim.control, {}).get(seed)
-            against = None if other is None else other.value(claim.outcome)  # type: ignore[assignment]
-        if value is not None and against is not None:
-            found[seed] = value - against
+    treatment = _by_seed(claim.treatment, claim.outcome, rows)
+    if claim.control is None:
+        return treatment
+    control = _by_seed(claim.control, claim.outcome, rows)
+    return {seed: value - control[seed] for seed, value in treatment.items() if seed in control}
+
+
+def _by_seed(arm: str, outcome: str, rows: Sequence[RunRow]) -> dict[int, float]:
+    """Seed -> an arm's outcome. lr_sensitivity is of the tuning runs, of seeds that have tried the whole grid."""
+    if outcome != "lr_sensitivity":
+        confirm = [row for row in rows if row.job.phase == "confirm" and row.job.arm == arm]
+        return {row.job.seed: value for row in confirm if (value := row.value(outcome)) is not None}
+    tuning = [row for row in rows if row.job.phase == "tune"]
+    grid, found = {row.job.lr for row in tuning}, {}
+    for seed in sorted({row.job.seed for row in tuning}):
+        mine = [row for row in tuning if row.job.arm == arm and row.job.seed == seed]
+        losses = {row.job.lr: row.loss for row in mine if row.loss is not None}
+        initial = max((row.outcome.initial_loss for row in mine if row.outcome.initial_loss is not None), default=None)
+        if initial is not None and set(losses) == grid:
+            found[seed] = statistics.lr_sensitivity(losses, initial)
     return found

@@ -10,8 +10,19 @@ from typing import Any
 
 import pytest
 
-from lab.studies import Arm, Claim, Job, Study, StudyError, StudyFolder, Tier, find_study, make_plan, run_study
-from lab.studies import study_names
+from lab.studies import (
+    Arm,
+    Claim,
+    Job,
+    Study,
+    StudyError,
+    StudyFolder,
+    Tier,
+    find_study,
+    make_plan,
+    run_study,
+    study_names,
+)
 from lab.studies.execute import execute
 from lab.studies.executors import OnChange
 from lab.studies.plan import tuning_seed
@@ -191,6 +202,48 @@ def test_a_diverged_run_counts_with_its_initial_loss(tmp_path: Path) -> None:
     assert lost and all(row.outcome.state == "diverged" for row in lost)
     assert all(row.loss == row.outcome.initial_loss for row in lost)
     assert all(arm.lost_by_lr[1e9] == 1.0 and arm.largest_stable_lr == 1e-2 and arm.lr == 1e-2 for arm in result.arms)
+
+
+def test_a_diverged_run_counts_in_bits_too(tmp_path: Path) -> None:
+    study = tiny(
+        claims=(Claim("bits", "No.", "of our own", "post", "no difference", "pre", outcome="val_bpb", primary=True),),
+        outcome="val_bpb",
+    )
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    folder = StudyFolder(tmp_path / "tiny-smoke")
+    row = next(row for row in result.rows if row.job.arm == "post" and row.job.phase == "confirm")
+    ended = row.outcome
+    assert row.value("val_bpb") == pytest.approx(ended.val_bpb)
+    folder.finish(dataclasses.replace(ended, state="diverged", final_val_loss=None, val_bpb=None))
+    again = read_results(folder)
+    assert set(again.comparisons[0].differences) == {0, 1}
+    (lost,) = [row for row in again.rows if row.outcome.state == "diverged"]
+    assert ended.val_bpb and ended.final_val_loss and ended.initial_loss
+    assert lost.value("val_bpb") == pytest.approx(ended.initial_loss * ended.val_bpb / ended.final_val_loss)
+
+
+def test_sensitivity_is_a_claims_outcome_paired_by_tuning_seed(tmp_path: Path) -> None:
+    claims = (
+        Claim("placement", "No.", "of our own", "post", "no difference", "pre", primary=True),
+        Claim("rate", "No.", "of our own", "post", "higher", "pre", outcome="lr_sensitivity"),
+    )
+    study = tiny(claims=claims, tiers=(Tier("smoke", 1, (1e-3, 1e-2), 2, extensions=0),))
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    found = result.comparisons[1].differences
+    assert set(found) == {tuning_seed(0), tuning_seed(1)}
+
+    def sensitivity(arm: str, seed: int) -> float:
+        tuning = [row for row in result.rows if (row.job.arm, row.job.phase, row.job.seed) == (arm, "tune", seed)]
+        losses = [row.loss for row in tuning if row.loss is not None]
+        assert len(losses) == 2
+        return sum(losses) / 2 - min(losses)
+
+    for seed, difference in found.items():
+        assert difference == pytest.approx(sensitivity("post", seed) - sensitivity("pre", seed))
+    folder = StudyFolder(tmp_path / "tiny-smoke")
+    lost = next(row.job.id for row in result.rows if row.job.phase == "tune" and row.job.seed == tuning_seed(0))
+    (folder.path / "done" / f"{lost}.json").unlink()  # a seed that has not tried the whole grid says nothing
+    assert set(read_results(folder).comparisons[1].differences) == {tuning_seed(1)}
 
 
 def test_arms_are_paired_by_seed() -> None:
