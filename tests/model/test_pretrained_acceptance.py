@@ -104,6 +104,28 @@ def test_it_has_induction_heads(model: GPT) -> None:
     assert scores.previous_token.max() > 0.7
 
 
+def test_one_head_is_the_strongest_on_every_draw_of_random_tokens(model: GPT) -> None:
+    from lab.analysis import head_scores
+
+    scores = [head_scores(model, seed=seed, period=100).induction for seed in range(4)]
+    assert {divmod(int(score.argmax()), score.shape[1]) for score in scores} == {(18, 6)}
+    strongest = [float(score.max()) for score in scores]  # .905, .888, .902, .899: about .9, not on every draw above
+    assert max(strongest) >= 0.9 and min(strongest) > 0.87
+
+
+def test_the_answer_moves_with_patches_at_the_second_name(model: GPT) -> None:
+    from lab.analysis import LogitDifference, activation_patching
+
+    clean = "When Mary and John went to the store, John gave a drink to"
+    corrupt = "When Mary and John went to the store, Mary gave a drink to"
+    grid = activation_patching(model, clean, corrupt, LogitDifference(" Mary", " John"))
+    (second,) = [at for at, (a, b) in enumerate(zip(grid.clean_tokens, grid.corrupt_tokens, strict=True)) if a != b]
+    assert grid.clean > 2 and grid.corrupt < -2
+    assert (grid.recovered[:16, second] > 0.9).all()  # early on all of the difference is there
+    assert (abs(grid.recovered[-4:, second]) < 0.1).all()  # at the end it has moved on
+    assert (grid.recovered[-4:, -1] > 0.9).all()  # to where the answer is read
+
+
 def test_a_lens_and_contributions_on_it(model: GPT) -> None:
     from lab.analysis import logit_contributions
 
