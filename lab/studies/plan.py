@@ -92,7 +92,8 @@ def make_plan(
     _require_alive(study, looks)
     _require_matched(study, looks)
     _require_measures(study)
-    trials = len(spent.lrs) * spent.tuning_seeds + count
+    tried = len(spent.lrs) * spent.tuning_seeds if len(spent.lrs) > 1 else 0  # a single rate needs no tuning
+    trials = tried + count
     minutes = sum(look.budget.minutes * trials for look in looks)
     control = next(look for look in looks if look.arm.name == study.control)
     minutes += control.budget.minutes * count

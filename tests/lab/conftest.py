@@ -85,4 +85,6 @@ def starting(root: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cli import DONE, INTERRUPTED, main
+from lab.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from lab.commands.study import StudyOptions, _again, _Live
 from lab.runs import read_json
 from lab.studies import Progress, StudyFolder, study_names
@@ -30,7 +30,10 @@ STUDY = Study(
         "training.batch_size": 4, "training.eval_every": 2, "training.log_every": 1, "training.warmup_steps": 0,
         "training.steps": {steps},
     }},
-    arms=(Arm("pre", {{"model.norm_placement": "pre"}}), Arm("post", {{"model.norm_placement": "post"}})),
+    arms=(
+        Arm("pre", {{"model.norm_placement": "pre"}}),
+        Arm("post", {{"model.norm_placement": "post"}}, unmatched="it has no final norm"),
+    ),
     control="pre",
     claims=(Claim("same", "They end alike.", "a test", "post", "no difference", "pre", primary=True),),
     tiers=(Tier("smoke", 2, (1e-3,)), Tier("small", 2, (1e-3,))),
@@ -127,10 +130,11 @@ def test_ray_where_there_is_none(monkeypatch: pytest.MonkeyPatch, refused: Calla
     assert "pip install 'residlab[ray]'" in said and not list(tmp_path.iterdir())
 
 
-def test_another_plan_in_the_folder(tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_another_plan_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, folder = study_file(tmp_path), StudyFolder(tmp_path / "studies" / "tiny-smoke")
     folder.register({"sha256": "0" * 64, "configs": {}})
-    said = refused("study", "run", str(path), "--tier", "smoke", "--root", str(tmp_path / "studies"))
+    assert main(["study", "run", str(path), "--tier", "smoke", "--root", str(tmp_path / "studies")]) == BAD_INPUT
+    said = capsys.readouterr().err.splitlines()[-1]
     assert "holds another plan" in said
 
 

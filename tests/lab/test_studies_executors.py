@@ -36,6 +36,7 @@ def workers_of(folder: StudyFolder) -> set[int]:
     return {int(record["pid"]) for record in found if record is not None}
 
 
+@pytest.mark.slow
 def test_local_survives_the_death_of_its_workers_and_its_own(tmp_path: Path, starting: Starting) -> None:
     plain, folder = tiny_study(tmp_path / "plain", 4, steps=300), tiny_study(tmp_path / "study", 4, steps=300)
     done = starting(*worker(plain))
