@@ -73,7 +73,8 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
     wait_for_state(run, "done")
     page.get_by_text("done, 300 steps").first.wait_for(timeout=PATIENCE)
     assert [row["step"] for row in run.metrics()] == sorted({row["step"] for row in run.metrics()})
-    assert page.locator(".st-key-loss_curves .js-plotly-plot").count() == 1
+    curves = "document.querySelectorAll('.st-key-loss_curves .js-plotly-plot').length === 1"
+    page.wait_for_function(curves, timeout=PATIENCE)  # for a moment the old figure stands beside the new one
 
     page.goto(f"{server.url}/generate?run=first-look")
     settled(page)

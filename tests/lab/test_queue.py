@@ -195,7 +195,8 @@ def test_real_runs_start_by_themselves_also_after_the_dispatcher_was_killed(runs
     for run in runs:
         enqueue(run)
     wait_for(lambda: dispatcher_alive() and all(run.status().pid for run in runs))
-    # Of two dispatchers started at once one leaves again, and may have signed the first run: ask who is there.
+    # Two dispatchers were started at once: one leaves again, and would stay if the other were killed before that.
+    wait_for(lambda: [child.poll() for child in queue._children].count(None) == 1)
     first = queue.read_json(queue._folder(None) / queue._DISPATCHER)["pid"]
     assert first is not None and first != os.getpid()
     assert queue.ensure_dispatcher() is False  # there is one
