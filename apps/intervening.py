@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 import streamlit as st
 
+from apps import probing
 from apps.i18n import t
 from apps.inspection import Checkpoint, open_checkpoint
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 KINDS = ("zero", "mean", "scale", "knockout", "patch", "steer")
 SITES = ("head", "attn_out", "mlp_out", "resid_post")
+STREAMS = ("resid_post", "resid_mid", "attn_out", "mlp_out", "resid_pre")  # what has the stream's width
+READS = ("last", "mean")
 MOST_CHANGES = 12
 LONGEST_TEXT = 400  # characters of a second prompt
 LARGEST = 1e6
-OF_TOKENS, OF_PROMPTS = "tokens", "prompts"
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,17 @@ class Change:
 
     Attributes:
         kind: one of KINDS.
-        site: what is ablated, scaled or patched; attention and streams have their own kinds.
+        site: what is ablated, scaled or patched, one of SITES; where is steered, one of STREAMS.
         layer, head: None is all of them, which only a knock-out may say.
         position: the token it acts on, for a knock-out the query; None: every one.
         key: for a knock-out the token that is no longer looked at; None: every one.
         factor: of scaling; strength of steering.
-        text: the second prompt: patched from, averaged over (mean), steered towards.
-        versus: the prompt steered away from.
+        text: the second prompt: patched from, averaged over (mean), steered towards; with a probe, a class of it.
+        versus: the prompt steered away from; with a probe, a class of it, "" for all others.
         token, against: token ids steered towards and away from; None: no token, the mean of the vocabulary.
+        read: where the two prompts are read: at their last token, or the mean over all of each.
+        probe: the labels of a probe to steer along ("stories:pos"), fitted on `examples` tokens at the same site and
+            layer; seed: of the corpus that has the labels.
     """
 
     kind: str
@@ -59,10 +64,19 @@ class Change:
     versus: str = ""
     token: int | None = None
     against: int | None = None
+    read: str = READS[0]
+    probe: str = ""
+    examples: int = probing.DEFAULT_EXAMPLES
+    seed: int = 0
+
+    @property
+    def question(self) -> probing.Question:
+        """What the probe to steer along is asked."""
+        return probing.Question(self.probe, self.site, self.examples, probing.CONTROLS[0], self.seed)
 
 
 _FIELDS = {field.name: field for field in dataclasses.fields(Change)}
-_WHOLE = ("layer", "head", "position", "key", "token", "against")
+_WHOLE = ("layer", "head", "position", "key", "token", "against", "examples", "seed")
 
 
 def encode(changes: tuple[Change, ...]) -> str:
@@ -103,7 +117,11 @@ def _change(part: str) -> Change | None:
             values[name] = _value(name, unquote(raw))
         except ValueError:
             return None
-    if kind not in KINDS or values.get("site", "head") not in SITES:
+    if kind == "steer":
+        values.setdefault("site", STREAMS[0])
+    if kind not in KINDS or values.get("site", SITES[0]) not in (STREAMS if kind == "steer" else SITES):
+        return None
+    if values.get("read", READS[0]) not in READS or values.get("examples", probing.EXAMPLES[0]) not in probing.EXAMPLES:
         return None
     if "layer" not in values and kind not in ("knockout",):
         return None
@@ -139,6 +157,10 @@ def problem(change: Change, config: GPTConfig, tokenizer: Any, n_tokens: int) ->
             return t("interventions.outside", what=t(f"interventions.of_{name}"), value=value, most=most - 1)
     if change.kind == "patch" and not change.text:
         return t("interventions.needs_text")
+    if change.kind == "steer" and change.probe:
+        if change.probe not in probing.label_choices(change.probe.partition(":")[0]):
+            return t("interventions.no_labels", labels=change.probe)
+        return None if change.text else t("interventions.needs_class")
     if change.kind == "steer" and change.token is None and not (change.text and change.versus):
         return t("interventions.needs_direction")
     for text in (change.text, change.versus):
@@ -164,8 +186,8 @@ def _unreadable(text: str, config: GPTConfig, tokenizer: Any) -> str | None:
     return t("interventions.too_long", n=n, most=config.n_ctx) if n > config.n_ctx else None
 
 
-def build(model: GPT, change: Change, ids: tuple[int, ...]) -> Intervention:
-    """The `lab.analysis` intervention. Raises ValueError with a sentence."""
+def build(model: GPT, change: Change, ids: tuple[int, ...], checkpoint: Checkpoint) -> Intervention:
+    """The `lab.analysis` intervention on a model opened from this checkpoint. Raises ValueError with a sentence."""
     from lab.analysis import Ablate, KnockOut, Patch, Scale, Steer, prompt_direction, token_direction
 
     where: dict[str, Any] = {"head": change.head, "position": change.position}
@@ -180,11 +202,14 @@ def build(model: GPT, change: Change, ids: tuple[int, ...]) -> Intervention:
         return Patch(change.site, change.layer, source=change.text, **where)
     if change.kind == "knockout":
         return KnockOut(change.key, change.position, layer=change.layer, head=change.head)
-    if change.token is not None:
+    layer = int(change.layer or 0)
+    if change.probe:
+        direction = probing.direction(checkpoint, change.question, layer, change.text, change.versus)
+    elif change.token is not None:
         direction = token_direction(model, change.token, change.against)
     else:
-        direction = prompt_direction(model, change.text, change.versus, int(change.layer or 0))
-    return Steer(direction, change.layer, strength=change.factor, position=change.position)
+        direction = prompt_direction(model, change.text, change.versus, layer, site=change.site, read=change.read)
+    return Steer(direction, layer, strength=change.factor, site=change.site, position=change.position)
 
 
 def code(change: Change) -> str:
@@ -203,16 +228,20 @@ def code(change: Change) -> str:
         return f"Patch({place}, source={change.text!r})"
     if change.kind == "knockout":
         return f"KnockOut({change.key}, {change.position}, layer={change.layer}, head={change.head})"
-    if change.token is not None:
+    if change.probe:
+        layer = int(change.layer or 0)
+        direction = probing.direction_as_python(change.question, layer, change.text, change.versus)
+    elif change.token is not None:
         direction = f"token_direction(model, {change.token}, {change.against})"
     else:
-        direction = f"prompt_direction(model, {change.text!r}, {change.versus!r}, {change.layer})"
-    return f"Steer({direction}, {change.layer}, strength={change.factor!r}{at})"
+        where = f"{change.layer}, site={change.site!r}, read={change.read!r}"
+        direction = f"prompt_direction(model, {change.text!r}, {change.versus!r}, {where})"
+    return f"Steer({direction}, {change.layer}, strength={change.factor!r}, site={change.site!r}{at})"
 
 
 def _done(checkpoint: Checkpoint, ids: tuple[int, ...], changes: tuple[Change, ...]) -> tuple[GPT, list[Intervention]]:
     model = open_checkpoint(checkpoint)
-    return model, [build(model, change, ids) for change in changes]
+    return model, [build(model, change, ids, checkpoint) for change in changes]
 
 
 @st.cache_resource(max_entries=6, show_spinner=False)

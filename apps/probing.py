@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -12,9 +12,14 @@ from apps.inspection import Checkpoint, open_checkpoint
 from apps.kept import kept
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from lab.analysis import Dynamics, LabelledTokens, Probes
     from lab.runs import Run
 
+CONTROLS = ("shuffled", "token")
+EXAMPLES = (1000, 2000, 4000, 8000, 12_000)
+DEFAULT_EXAMPLES = 4000
 TEXT_SOURCES = ("stories", "python")
 CHARACTERS_A_LABEL = 60  # of a generated corpus, a tenth of which is read and most of whose words are labelled
 CHEAP = 3_000_000  # rows x width x examples that take a few seconds on one core
@@ -36,6 +41,22 @@ class Question:
     examples: int
     control: str
     seed: int = 0
+
+
+def own_corpus(run: Run) -> tuple[str | None, int]:
+    """(name, seed) of the corpus a run was trained on; (None, 0) where its config does not tell."""
+    try:
+        data = run.config["data"]
+    except (AttributeError, KeyError, OSError, ValueError):
+        return None, 0
+    name, seed = data.get("corpus"), data.get("corpus_seed")
+    return (name, seed if isinstance(seed, int) else 0) if isinstance(name, str) else (None, 0)
+
+
+def seed_for(run: Run, spec: str) -> int:
+    """The seed a corpus of labels is made with: the run's own where it is the run's own corpus, else 0."""
+    corpus, seed = own_corpus(run)
+    return seed if spec.partition(":")[0] == corpus else 0
 
 
 def label_choices(corpus: str | None) -> list[str]:
@@ -70,11 +91,20 @@ def _labels_for(checkpoint: Checkpoint, question: Question) -> LabelledTokens:
     return found
 
 
-def is_cheap(checkpoint: Checkpoint, question: Question) -> bool:
-    """Whether the fit takes a few seconds, so that a page may do it unasked."""
+@st.cache_data(max_entries=64, show_spinner=False)
+def classes(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> tuple[tuple[str, ...], str]:
+    """(the classes of these labels, "") or, where this model's tokenizer cannot read the text, ((), the reason)."""
+    try:
+        return labels(checkpoint, spec, examples, seed).classes, ""
+    except (OSError, ValueError) as error:
+        return (), str(error)
+
+
+def is_cheap(checkpoint: Checkpoint, question: Question, rows: int | None = None) -> bool:
+    """Whether fitting so many layers (None: all) takes a few seconds, so that a page may do it unasked."""
     config = open_checkpoint(checkpoint).config
     width = config.d_mlp if question.site == "neuron" else config.d_model
-    return (config.n_layers + 1) * width * question.examples <= CHEAP
+    return (rows or config.n_layers + 1) * width * question.examples <= CHEAP
 
 
 def known(checkpoint: Checkpoint, question: Question) -> Probes | None:
@@ -93,6 +123,52 @@ def fit(checkpoint: Checkpoint, question: Question, told: Told) -> Probes:
     )  # fmt: skip
     kept("probes", 64).put((checkpoint, question), answer)
     return answer
+
+
+def known_at(checkpoint: Checkpoint, question: Question, layer: int) -> Probes | None:
+    """An answer that holds the probe of this layer, when there is one already; the control changes no direction."""
+    point = f"blocks.{layer}.hook_{question.site}"
+    asked = [question] if question.site != "resid_pre" else [replace(question, site="resid_post")]  # row "embed"
+    for one in asked:
+        for control in CONTROLS:
+            answer = known(checkpoint, replace(one, control=control))
+            if answer is not None and point in answer.points:
+                return answer
+    alone: Probes | None = kept("probes of one layer", 64).get((checkpoint, question, layer))
+    return alone
+
+
+def fit_at(checkpoint: Checkpoint, question: Question, layer: int) -> Probes:
+    """The probe of one layer, fitted now. Raises ValueError as `fit` does."""
+    from lab.analysis import fit_probes
+
+    answer = fit_probes(
+        open_checkpoint(checkpoint), _labels_for(checkpoint, question), site=question.site, layers=layer,
+        examples=question.examples, control=question.control, bootstrap=0,
+    )  # fmt: skip
+    kept("probes of one layer", 64).put((checkpoint, question, layer), answer)
+    return answer
+
+
+def direction(checkpoint: Checkpoint, question: Question, layer: int, label: str, versus: str) -> np.ndarray:
+    """Unit vector [d_model] along which the probe of a layer tells a class from another ("": from all others).
+
+    Fitted now unless it is known. Raises ValueError as `fit` does, and for a class the labels do not have.
+    """
+    answer = known_at(checkpoint, question, layer) or fit_at(checkpoint, question, layer)
+    row = answer.points.index(f"blocks.{layer}.hook_{question.site}")
+    return answer.direction(row, label, versus or None)
+
+
+def direction_as_python(question: Question, layer: int, label: str, versus: str) -> str:
+    """That direction as an expression of `model`."""
+    name, _, kind = question.labels.partition(":")
+    corpus = f"open_corpus({name!r}, seed={question.seed}, size={_size(name, question.examples)})"
+    fitted = (
+        f"fit_probes(model, corpus_labels({corpus}, model.tokenizer, {kind!r}), site={question.site!r}, "
+        f"layers={layer}, examples={question.examples})"
+    )
+    return f"{fitted}.direction('L{layer}', {label!r}, {versus or None!r})"
 
 
 def as_python(reference: str, question: Question) -> str:

@@ -18,11 +18,12 @@ def prompt_source(tokenizer: Any, prompt: Prompt) -> str:
     return repr(prompt.text) if same and prompt.text else repr(list(prompt.ids))
 
 
-def opened(page: Inspected, *names: str) -> str:
-    """The first lines: imports, model, prompt."""
+def opened(page: Inspected, *names: str, corpora: bool = False) -> str:
+    """The first lines: imports (of `open_corpus` too where it is needed), model, prompt."""
     return "\n".join(
         (
             f"from lab.analysis import {', '.join(sorted(names))}",
+            *(["from lab.corpora import open_corpus"] if corpora else []),
             "from lab.models import open_model",
             "",
             f"model = open_model({page.picked.reference!r})",
@@ -46,7 +47,7 @@ def intervened(page: Inspected, interventions: Sequence[str]) -> str:
     listed = "".join(f"    {text},\n" for text in interventions)
     return "\n".join(
         (
-            opened(page, *names),
+            opened(page, *names, corpora=any("open_corpus(" in text for text in interventions)),
             f"interventions = [\n{listed}]",
             "result = intervention_effect(model, prompt, interventions)",
             "print(result.to_frame())",
@@ -54,7 +55,10 @@ def intervened(page: Inspected, interventions: Sequence[str]) -> str:
     )
 
 
-_INTERVENTIONS = ("Ablate", "KnockOut", "Patch", "Scale", "Steer", "prompt_direction", "token_direction")
+_INTERVENTIONS = (
+    "Ablate", "KnockOut", "Patch", "Scale", "Steer",
+    "corpus_labels", "fit_probes", "prompt_direction", "token_direction",
+)  # fmt: skip
 
 
 def compared(first: str, second: str, first_ids: list[int], second_ids: list[int]) -> str:

@@ -17,6 +17,7 @@ from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.intervention_editor import SIGNS, editor, listed, pick_place, said, settle_changes
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
+from apps.widgets.probe_direction import fitted
 from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token
 from apps.widgets.token_target import token_target
@@ -275,7 +276,7 @@ def render() -> None:
     editor(page)
     left, right = st.columns([6, 5])
     with right:
-        possible = listed(page, changes)
+        possible = fitted(page, listed(page, changes))
     target = token_target(page)
     with left:
         figure = _map(page, possible, target)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from apps import probing, selection
-from apps.i18n import language, t
+from apps.i18n import t
 from apps.inspection import Checkpoint, open_picked
+from apps.intervening import Change
 from apps.probing import Question
 from apps.widgets.columns import number, share
 from apps.widgets.export_row import export_row
+from apps.widgets.intervention_editor import DEFAULT_STRENGTH, add
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
+from apps.widgets.probe_direction import class_pair, label_name, shortened
 from apps.widgets.progress import progress_bar
 from apps.widgets.selectors import one_of
 
@@ -23,37 +27,12 @@ if TYPE_CHECKING:
     from lab.analysis import Probes
 
 SITES = ("resid_post", "resid_mid", "attn_out", "mlp_out", "neuron")
-CONTROLS = ("shuffled", "token")
-EXAMPLES = (1000, 2000, 4000, 8000, 12_000)
-DEFAULT_EXAMPLES = 4000
-LABEL_WORDS = ("pos", "entity", "role", "sex", "referent", "quoted", "token", "predictable", "part")
-
-
-def _own_corpus(model: Picked) -> tuple[str | None, int]:
-    """(name, seed) of the built-in corpus the model was trained on; (None, 0) for any other."""
-    try:
-        data = model.run.config["data"]
-    except (AttributeError, KeyError, OSError, ValueError):
-        return None, 0
-    name, seed = data.get("corpus"), data.get("corpus_seed")
-    return (name, seed if isinstance(seed, int) else 0) if isinstance(name, str) else (None, 0)
-
-
-def _label_name(spec: str) -> str:
-    """A set of labels in the reader's words: the corpus' title, and the property."""
-    from lab.corpora import corpus_infos
-
-    name, _, layer = spec.partition(":")
-    title = next((info.title[language()] for info in corpus_infos() if info.name == name), name)
-    read = t(f"probes.layer_{layer}") if layer in LABEL_WORDS else layer
-    return f"{title}: {read}"
 
 
 def _question(model: Picked) -> Question:
     """The row of controls."""
-    corpus, seed = _own_corpus(model)
-    choices = probing.label_choices(corpus)
-    names = {spec: _label_name(spec) for spec in choices}
+    choices = probing.label_choices(probing.own_corpus(model.run)[0])
+    names = {spec: label_name(spec) for spec in choices}
     sites = {name: t(f"probes.site_{name}") for name in SITES}
     first, second, third = st.columns([3, 2, 2], vertical_alignment="bottom")
     with first:
@@ -69,13 +48,15 @@ def _question(model: Picked) -> Question:
             format_func=sites.__getitem__,
         )  # fmt: skip
     with third:
-        examples = selection.prepare("examples", EXAMPLES, DEFAULT_EXAMPLES, parse=int, what=t("probes.examples"))
+        examples = selection.prepare(
+            "examples", probing.EXAMPLES, probing.DEFAULT_EXAMPLES, parse=int, what=t("probes.examples")
+        )
         st.select_slider(
-            t("probes.examples"), EXAMPLES, key="examples", persist_state="session",
+            t("probes.examples"), probing.EXAMPLES, key="examples", persist_state="session",
             format_func=lambda count: f"{count:,}", help=t("probes.examples_help"),
         )  # fmt: skip
-    control = one_of("control", CONTROLS, t("probes.control"), lambda name: t(f"probes.control_{name}"))
-    return Question(spec, site, examples, control, seed if spec.partition(":")[0] == corpus else 0)
+    control = one_of("control", probing.CONTROLS, t("probes.control"), lambda name: t(f"probes.control_{name}"))
+    return Question(spec, site, examples, control, probing.seed_for(model.run, spec))
 
 
 def _answer(checkpoint: Checkpoint, question: Question) -> Probes | None:
@@ -91,12 +72,8 @@ def _answer(checkpoint: Checkpoint, question: Question) -> Probes | None:
         with progress_bar(lambda done, n: t("probes.fitting", done=done, n=n)) as told:
             return probing.fit(checkpoint, question, told)
     except (OSError, ValueError) as error:
-        st.warning(plain(t("probes.cannot", reason=_shortened(str(error)))))
+        st.warning(plain(t("probes.cannot", reason=shortened(str(error)))))
         return None
-
-
-def _shortened(text: str, most: int = 420) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _table(found: Probes) -> None:
@@ -133,8 +110,8 @@ def _classes(found: Probes, row: int) -> Any:
     )
 
 
-def _detail(found: Probes) -> Any:
-    """One layer's probe: what it takes for what. Returns the figure."""
+def _detail(found: Probes, question: Question) -> Any:
+    """One layer's probe: what it takes for what, and a way to steer along it. Returns the figure."""
     from lab.plots import confusion_map
 
     rows = list(found.rows)
@@ -154,7 +131,28 @@ def _detail(found: Probes) -> Any:
             },
         )  # fmt: skip
         st.caption(t("probes.classes_help"))
+        if question.site != "neuron":  # neurons are no stream: there is nothing to add a direction to
+            _steering(found, at, question)
     return figure
+
+
+def _steering(found: Probes, row: int, question: Question) -> None:
+    """Two classes, and a button that steers along what tells them apart, on the Interventions page."""
+    st.markdown(f"**{t('probes.used')}**", help=t("probes.used_help"))
+    order = (-found.confusion[row].sum(1)).argsort(kind="stable")  # the commonest of the test tokens first
+    fitted = [found.classes[at] for at in order if math.isfinite(found.bias[row, at])]
+    label, versus = class_pair(fitted, "steer_from")
+    if not st.button(t("probes.steer"), key="probes_steer", icon=":material/content_cut:"):
+        return
+    layer = int(found.layer[row])
+    add(
+        Change(
+            "steer", "resid_pre" if layer < 0 else question.site, max(layer, 0), factor=DEFAULT_STRENGTH, text=label,
+            versus=versus, probe=question.labels, examples=question.examples, seed=question.seed,
+        )
+    )  # fmt: skip
+    st.session_state.update(kind="steer", steer_by="probe", layer=max(layer, 0))
+    st.switch_page("views/interventions.py")
 
 
 def _through_training(model: Picked, checkpoint: Checkpoint, question: Question) -> Any | None:
@@ -172,7 +170,7 @@ def _through_training(model: Picked, checkpoint: Checkpoint, question: Question)
             with progress_bar(lambda done, n: t("probes.training_fitting", done=done, n=n)) as told:
                 series = probing.film(model.run, checkpoint, question, told)
         except (OSError, ValueError) as error:
-            st.warning(plain(t("probes.cannot", reason=_shortened(str(error)))))
+            st.warning(plain(t("probes.cannot", reason=shortened(str(error)))))
             return None
     from lab.plots import dynamics_curves
 
@@ -207,7 +205,7 @@ def render() -> None:
         )
     )  # fmt: skip
     _table(found)
-    confusion = _detail(found)
+    confusion = _detail(found, question)
     figures = {t("probes.title"): curve, found.rows[found.best]: confusion}
     film = _through_training(model, checkpoint, question)
     if film is not None:

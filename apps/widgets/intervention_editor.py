@@ -13,6 +13,7 @@ from apps.intervening import (
     LONGEST_TEXT,
     MOST_CHANGES,
     SITES,
+    STREAMS,
     Change,
     decode,
     encode,
@@ -22,6 +23,7 @@ from apps.intervening import (
 from apps.widgets import notices
 from apps.widgets.inspected import Inspected
 from apps.widgets.plain import plain
+from apps.widgets.probe_direction import label_name, probe_choice
 from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import head_choice, layer_choice, one_of
 from apps.widgets.token_target import typed_token
@@ -30,8 +32,9 @@ LIST = "do"
 ALL = -1
 SIGNS = {"zero": "0", "mean": "μ", "scale": "×", "knockout": "✂", "patch": "⇄", "steer": "↗"}
 CLICKED = ("zero", "mean", "scale")  # kinds that a place says all about
+DEFAULT_STRENGTH = 4.0
 REACH = ("one_head", "one_layer", "every_layer")
-STEER_BY = ("tokens", "prompts")
+STEER_BY = ("tokens", "prompts", "means", "probe")
 
 
 def settle_changes() -> tuple[Change, ...]:
@@ -49,7 +52,8 @@ def _keep(changes: tuple[Change, ...]) -> None:
     st.session_state[LIST] = encode(changes)
 
 
-def _add(change: Change) -> None:
+def add(change: Change) -> None:
+    """Put an intervention on the list, unless it is there; the oldest goes where there are too many."""
     changes, _ = decode(st.session_state.get(LIST, ""))
     if change not in changes:
         _keep((*changes, change)[-MOST_CHANGES:])
@@ -80,7 +84,7 @@ def pick_place(place: list[int], n_heads: int) -> None:
     if here:
         _keep(tuple(c for c in changes if c not in here))
     else:
-        _add(Change(kind, site, layer, head, None, None, _factor(kind), _text() if kind == "mean" else ""))
+        add(Change(kind, site, layer, head, None, None, _factor(kind), _text() if kind == "mean" else ""))
 
 
 def _factor(kind: str) -> float:
@@ -116,7 +120,7 @@ def editor(page: Inspected) -> None:
     change = {"knockout": _knockout, "steer": _steer}.get(kind, _at_site)(page, kind)
     reason = problem(change, page.config, page.tokenizer, len(page.prompt))
     st.button(
-        t("interventions.add"), key="intervene", type="primary", icon=":material/add:", on_click=_add, args=(change,),
+        t("interventions.add"), key="intervene", type="primary", icon=":material/add:", on_click=add, args=(change,),
         disabled=reason is not None, help=plain(reason) if reason else None,
     )  # fmt: skip
 
@@ -183,35 +187,38 @@ def _knockout(page: Inspected, kind: str) -> Change:
 
 
 def _steer(page: Inspected, kind: str) -> Change:
-    token = against = None
-    text = versus = ""
-    first, second, third = st.columns(3)
-    with first:
-        by = one_of("steer_by", STEER_BY, t("interventions.direction"), lambda b: t(f"interventions.direction_{b}"))
-    with second:
+    by = one_of("steer_by", STEER_BY, t("interventions.direction"), lambda b: t(f"interventions.direction_{b}"))
+    direction: dict[str, Any] = {}
+    if by == "probe":
+        spec, seed, text, versus = probe_choice(page)
+        direction = {"probe": spec, "seed": seed, "text": text, "versus": versus}
+    else:
+        first, second = st.columns(2)
         if by == "tokens":
-            token = typed_token(page.tokenizer, "steer_token", t("interventions.towards"))
+            with first:
+                direction["token"] = typed_token(page.tokenizer, "steer_token", t("interventions.towards"))
+            with second:
+                direction["against"] = typed_token(page.tokenizer, "steer_against", t("interventions.away"))
         else:
-            text = _second_prompt(t("interventions.towards"), "steer_text")
-    with third:
-        if by == "tokens":
-            against = typed_token(page.tokenizer, "steer_against", t("interventions.away"))
-        else:
-            versus = _second_prompt(t("interventions.away"), "steer_versus")
+            with first:
+                direction["text"] = _second_prompt(t("interventions.towards"), "steer_text")
+            with second:
+                direction["versus"] = _second_prompt(t("interventions.away"), "steer_versus")
+            direction["read"] = "mean" if by == "means" else "last"
     first, second, third = st.columns(3)
     with first:
         layer = layer_choice(page.config.n_layers)
     with second:
         position = _position(page, "acts_at", t("interventions.at"))
     with third:
-        st.session_state.setdefault("strength", 4.0)
+        st.session_state.setdefault("strength", DEFAULT_STRENGTH)
         strength = float(
             st.number_input(
                 t("interventions.strength"), -1e3, 1e3, step=1.0, key="strength", persist_state="session",
                 help=t("interventions.strength_help"),
             )
         )  # fmt: skip
-    return Change(kind, "resid_post", layer, None, position, None, strength, text, versus, token, against)
+    return Change(kind, STREAMS[0], layer, position=position, factor=strength, **direction)
 
 
 def said(change: Change, page: Inspected) -> str:
@@ -244,6 +251,10 @@ def said(change: Change, page: Inspected) -> str:
             towards = displays_of(page.tokenizer, [change.token])[0]
             away = "" if change.against is None else displays_of(page.tokenizer, [change.against])[0]
         parts.append(f"{change.factor:+g} · “{towards}”" + (f" − “{away}”" if away else ""))
+        if change.probe:
+            parts.append(t("interventions.by_probe", labels=label_name(change.probe)))
+        elif change.read == "mean":
+            parts.append(t("interventions.by_means"))
     elif change.text:
         parts.append(f"“{change.text}”")
     return " · ".join(parts)

@@ -78,10 +78,16 @@ class Probes(Result):
 
     def direction(self, row: int | str, label: str, versus: str | None = None) -> np.ndarray:
         """Unit vector [width] along which a class is told from ``versus``, or from the mean of all others: for
-        ``Steer``, to ask whether what can be read there is used."""
+        ``Steer``, to ask whether what can be read there is used. ValueError for a class no probe was fitted on."""
         at = self.rows.index(resolve_choice(row, self.rows, "row")) if isinstance(row, str) else row
         chosen = self.classes.index(resolve_choice(label, self.classes, "class"))
         weights = self.direction_of[at]
+        for name in (label, versus):
+            if name in self.classes and not np.isfinite(self.bias[at, self.classes.index(name)]):
+                raise ValueError(
+                    f"Row {self.rows[at]} was fitted on no token of class {name!r}: there is no direction. Give more "
+                    "examples."
+                )
         if versus is None:
             away = weights[[index for index in range(len(weights)) if index != chosen]].mean(0)
         else:

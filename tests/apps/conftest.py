@@ -26,3 +26,28 @@ def runs(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     Run(folder / "running").write_status("running", 7, 12)  # this process is its trainer, and alive
     monkeypatch.setenv("RESIDLAB_RUNS", str(folder))
     return folder
+
+
+@pytest.fixture(scope="session")
+def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the stories, whose words have gold labels."""
+    from lab.training import build_run_config, train
+
+    folder = tmp_path_factory.mktemp("probed") / "stories"
+    shape = {"n_layers": 1, "d_model": 16, "n_heads": 2, "n_ctx": 32}
+    training = {
+        "batch_size": 4, "eval_every": 6, "checkpoint_every": 6, "checkpoint_early": False, "sample_every": 0,
+        "dynamics": False, "precision": "fp32",
+    }  # fmt: skip
+    config = build_run_config(
+        "stories", "nano", "textbook", steps=12, model_overrides=shape, training_overrides=training
+    )
+    train(config, run=folder)
+    return folder
+
+
+@pytest.fixture
+def with_stories(stories: Path, runs: Path) -> Path:
+    """The trained runs, and the one on the stories."""
+    shutil.copytree(stories, runs / "stories")
+    return runs

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from apps.intervening import KINDS, MOST_CHANGES, SITES, Change, code, decode, encode
+from apps.intervening import KINDS, MOST_CHANGES, SITES, STREAMS, Change, code, decode, encode
 from tests.apps.opening import checked, open_page, said
 
 PROMPT = "the cat sat on the"
@@ -23,13 +23,16 @@ def metric(at: AppTest, label: str) -> float:
 
 
 def effect_of(run: Path, *changes: Change, prompt: str = PROMPT):
+    from apps.inspection import Checkpoint
     from apps.intervening import build
     from lab.analysis import intervention_effect
     from lab.models import open_model
 
     model = open_model(run)
     ids = tuple(model.tokenizer.encode(prompt))
-    return intervention_effect(model, list(ids), [build(model, change, ids) for change in changes])
+    return intervention_effect(
+        model, list(ids), [build(model, change, ids, Checkpoint(str(run), 0)) for change in changes]
+    )
 
 
 @pytest.mark.parametrize("run", ["tiny", "running", "diverged", "postnorm", "single"])
@@ -78,6 +81,7 @@ def test_scaling_by_one_changes_nothing_to_the_last_bit(runs: Path) -> None:
         "patch,site=resid_post,layer=0,position=2,text=tom",
         "steer,site=resid_post,layer=0,factor=4,token=3,against=5",
         "steer,site=resid_post,layer=1,factor=-2,text=the%20cat,versus=tom",
+        "steer,site=mlp_out,layer=0,factor=2,text=the%20cat,versus=lily%20gave,read=mean",
     ],
 )
 def test_every_kind_does_what_its_python_does(runs: Path, do: str) -> None:
@@ -141,7 +145,7 @@ def test_no_link_breaks_the_reader(text: str) -> None:
     changes, _ = decode(text)
     assert len(changes) <= MOST_CHANGES
     for change in changes:
-        assert change.kind in KINDS and change.site in SITES
+        assert change.kind in KINDS and change.site in (*SITES, *STREAMS)
     assert decode(encode(changes))[0] == changes
 
 

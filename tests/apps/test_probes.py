@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -19,30 +18,6 @@ def drawn(at: AppTest, key: str) -> bool:
         return at.get_by_key(key) is not None
     except KeyError:
         return False
-
-
-@pytest.fixture(scope="module")
-def stories(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on the stories, whose words have gold labels."""
-    from lab.training import build_run_config, train
-
-    folder = tmp_path_factory.mktemp("probed") / "stories"
-    shape = {"n_layers": 1, "d_model": 16, "n_heads": 2, "n_ctx": 32}
-    training = {
-        "batch_size": 4, "eval_every": 6, "checkpoint_every": 6, "checkpoint_early": False, "sample_every": 0,
-        "dynamics": False, "precision": "fp32",
-    }  # fmt: skip
-    config = build_run_config(
-        "stories", "nano", "textbook", steps=12, model_overrides=shape, training_overrides=training
-    )
-    train(config, run=folder)
-    return folder
-
-
-@pytest.fixture
-def with_stories(stories: Path, runs: Path) -> Path:
-    shutil.copytree(stories, runs / "stories")
-    return runs
 
 
 def test_the_page_shows_what_the_fit_says(with_stories: Path) -> None:

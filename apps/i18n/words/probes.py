@@ -69,6 +69,12 @@ WORDS: dict[str, tuple[str, str]] = {
         "Found: share of the class that the probe recognises (recall). Right when said: share of what it calls so that is so (precision).",
         "找回：这一类中被认出的比例（召回率）。说中：被说成这一类的词元里确实如此的比例（精确率）。",
     ),
+    "probes.used": ("Is it used?", "用到了吗？"),
+    "probes.used_help": (
+        "Steer along what tells two classes apart, on the Interventions page: if the predictions follow, the model reads it.",
+        "在“干预”页沿区分两类的方向引导：预测若随之改变，说明模型读了它。",
+    ),
+    "probes.steer": ("Steer along this probe", "沿这个探针引导"),
     "probes.training": ("Through training", "训练过程中"),
     "probes.training_help": (
         "The same probes fitted anew at {n} checkpoints: when does the property become readable?",
