@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import tyro
 
-What = Literal["training", "hooks", "generation", "cache"]
-ALL: tuple[What, ...] = ("hooks", "generation", "cache", "training")
+What = Literal["training", "hooks", "generation", "cache", "patching"]
+ALL: tuple[What, ...] = ("hooks", "generation", "cache", "patching", "training")
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Bench:
     """Measure speed against a reference on this machine, in this run; prints ratios as JSON.
 
     training: the fast recipe against nanoGPT's. hooks: an unwatched GPT against the same network without hook
-    points. generation: against transformers. cache: run_with_cache against TransformerLens' bridge.
+    points. generation: against transformers. cache: run_with_cache against TransformerLens' bridge. patching: grids
+    of activation patches against TransformerLens' patching, and attribution patching's time in forward passes.
     """
 
     what: tyro.conf.Positional[tuple[What, ...]] = ()
@@ -27,7 +28,8 @@ class Bench:
     threads: int = 1
     """Threads for both sides."""
     rounds: int | None = None
-    """Rounds of the timed comparisons; by default 15 for hooks, 5 for generation and cache."""
+    """Rounds of the timed comparisons; by default 15 for hooks, 5 for generation and cache, 3 for
+    patching."""
     corpus: str = "stories"
     """training: the corpus, a name or a file."""
     preset: str = "nano"
@@ -66,7 +68,7 @@ def bench(options: Bench) -> int:
 
 
 def _measure(what: What, options: Bench) -> dict[str, Any]:
-    from lab.bench import inference, training
+    from lab.bench import inference, patching, training
 
     if what == "training":
         return training.training(
@@ -78,5 +80,7 @@ def _measure(what: What, options: Bench) -> dict[str, Any]:
             eval_every=options.eval_every,
             folder=options.folder,
         )
-    rounds = {} if options.rounds is None else {"rounds": options.rounds}
+    rounds: dict[str, Any] = {} if options.rounds is None else {"rounds": options.rounds}
+    if what == "patching":
+        return patching.patching(threads=options.threads, **rounds)
     return getattr(inference, what)(threads=options.threads, **rounds)
