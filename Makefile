@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PORT ?= 8501
 PYTEST_ARGS ?=
+# One process per core, four at most: each holds torch. A file stays in one process, for its models are trained once.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: install explore test test-all acceptance check format bench clean
 
@@ -24,10 +26,11 @@ explore: $(STAMP)
 	$(BIN)/residlab explore --port $(PORT)
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# The slow ones one after the other: some of them measure time
+test-all: test
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
 
 acceptance: $(STAMP)
 	$(BIN)/python -m pytest -m acceptance $(PYTEST_ARGS)
