@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lab.plots.cells import HOVER_LIMIT, heatmap
-from lab.plots.theme import CLEAR, Label, Scale, bare_figure, check_labels, escaped, number, theme
+from lab.plots.theme import CLEAR, Label, Scale, bar_title, bare_figure, check_labels, escaped, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -59,7 +59,7 @@ def attention_mosaic(
         f"{n_pos} tokens; in each tile rows are destinations and columns sources. Colour from 0 to 1{note}."
     )
     fig = bare_figure(template, title=title, alt=alt, height=max(260, min(1000, 90 + 78 * n_layers)))
-    colorbar = dict(title=dict(text=f"{what}<br>0 to 1"), thickness=12, outlinewidth=0)
+    colorbar = dict(title=dict(text=bar_title(what, "0 to 1")), thickness=12, outlinewidth=0)
     scale, high = theme(template).sequential, 1
     if z.size > QUANTISED_ABOVE:
         z, scale = _as_bytes(z, scale)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.plots.theme import bare_figure, cell_number, integer_axis, limit, theme
+from lab.plots.theme import bar_title, bare_figure, cell_number, integer_axis, limit, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -67,7 +67,7 @@ def heatmap(
         zmin=low,
         zmax=high,
         colorscale=theme(template).diverging if colours == "diverging" else theme(template).sequential,
-        colorbar=dict(title=dict(text=f"{what}<br>{limit(low)} to {limit(high)}"), thickness=12, outlinewidth=0),
+        colorbar=dict(title=dict(text=bar_title(what, f"{limit(low)} to {limit(high)}")), thickness=12, outlinewidth=0),
         hoverongaps=False,
         xgap=1 if columns <= 64 else 0,
         ygap=1 if rows <= 64 else 0,

@@ -11,12 +11,14 @@ from lab.plots.theme import (
     LEGEND_BELOW,
     LEGEND_MARGIN,
     Label,
+    bar_title,
     bare_figure,
     cell_number,
     check_labels,
     escaped,
     integer_axis,
     limit,
+    log_axis,
     number,
     theme,
 )
@@ -116,7 +118,7 @@ def _add_rows(
             zmax=most,
             colorscale=colours.diverging if signed else colours.sequential,
             colorbar=dict(
-                title=dict(text=f"{what}<br>{limit(low)} to {limit(most)}", font=dict(size=10)),
+                title=dict(text=bar_title(what, f"{limit(low)} to {limit(most)}"), font=dict(size=10)),
                 thickness=10, outlinewidth=0, len=bar[1], y=bar[0], nticks=3, tickfont=dict(size=10),
             ),
             xgap=1 if values.shape[1] <= 64 else 0,
@@ -229,7 +231,7 @@ def triple_maps(
             ]
             for r in range(n_rows)
         ] if values.size <= 20_000 else None  # fmt: skip
-        scale_title = f"{escaped(name) if signed else what}<br>{limit(-most) if signed else 0} to {limit(most)}"
+        scale_title = bar_title(escaped(name) if signed else what, f"{limit(-most) if signed else 0} to {limit(most)}")
         named = "%{hovertext}" if hover is not None else "%{y} → %{x}: %{z}"
         fig.add_trace(
             go.Heatmap(
@@ -319,7 +321,7 @@ def norm_lines(
             )
         )
     fig.update_xaxes(title=x_title, tickformat=".0%", showgrid=True)
-    fig.update_yaxes(title=y_title, type="log", showgrid=True)
+    fig.update_yaxes(title=y_title, showgrid=True, **log_axis(np.concatenate([trace.y for trace in fig.data])))
     fig.update_layout(
         meta={"alt": f"RMS of the residual stream through the layers: {'; '.join(lasts)}."},
         legend=LEGEND_BELOW, margin=LEGEND_MARGIN,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, number, theme
+from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, log_axis, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -55,7 +55,8 @@ def loss_curves(
         finite = [loss for _, loss in val or train if math.isfinite(loss)]
         lasts.append(f"{name} {number(finite[-1])}" if finite else f"{name}: no loss yet")
     fig.update_xaxes(title=X_TITLES[x], showgrid=True)
-    fig.update_yaxes(title="loss (nats per token)", type="log" if log_y else "linear", showgrid=True)
+    drawn = [value for trace in fig.data for value in trace.y]
+    fig.update_yaxes(title="loss (nats per token)", showgrid=True, **(log_axis(drawn) if log_y else {}))
     fig.update_layout(
         meta={"alt": f"Loss curves of {len(runs)} runs against {X_TITLES[x]}. Last: {'; '.join(lasts)}."},
         legend=LEGEND_BELOW,
@@ -197,5 +198,6 @@ def residual_norms(
         ticktext=["embed", *layers],
         showgrid=True,
     )
-    fig.update_yaxes(title="RMS over d_model", type="log" if log_y else "linear", showgrid=True)
+    sizes = np.concatenate([trace.y for trace in fig.data])
+    fig.update_yaxes(title="RMS over d_model", showgrid=True, **(log_axis(sizes) if log_y else {}))
     return fig.update_layout(legend=dict(orientation="h", y=-0.32), margin=dict(b=80))

@@ -10,7 +10,7 @@ import numpy as np
 from lab.plots.attention import SCORE_NAMES
 from lab.plots.cells import heatmap
 from lab.plots.curves import Metrics, decimate
-from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, number, theme
+from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, log_axis, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -186,8 +186,7 @@ def layer_curves(
                 f"yaxis{suffix}": dict(
                     axis,
                     title=what,
-                    type="log" if log_y else "linear",
-                    dtick="D2" if log_y else None,
+                    **(log_axis(film.values) if log_y else {}),
                     anchor=f"x{suffix}",
                 ),
             }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lab.plots.cells import heatmap
-from lab.plots.theme import Label, check_labels, escaped, number, theme
+from lab.plots.theme import Label, bar_title, check_labels, escaped, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -107,7 +107,7 @@ def _rank_colourbar(fig: go.Figure, n_vocab: int) -> None:
     """Dark is a good rank; ticks are ranks, not their logarithms."""
     powers = list(range(int(np.log10(max(n_vocab, 1))) + 1))
     bar: dict[str, Any] = dict(tickmode="array", tickvals=powers, ticktext=[f"{10**p:,}" for p in powers])
-    title = f"rank of the final choice,<br>log scale, 1 to {n_vocab:,}"
+    title = bar_title("rank of the final choice,", f"log scale, 1 to {n_vocab:,}")
     fig.data[0].update(reversescale=True, colorbar=dict(**bar, title=dict(text=title)))
 
 

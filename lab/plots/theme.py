@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lab.tokenizers.labels import TokenLabel, to_html
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ Label = TokenLabel | str | int
 """How a figure names a token: its ``TokenLabel``, or display text (``result.token_texts``), not yet escaped."""
 
 CLEAR = "rgba(0,0,0,0)"
+STANDOFF = dict(title=dict(standoff=10))
+"""Between tick labels and the title of an axis; without it a title lies over long labels."""
 
 
 def _even(colours: str) -> Scale:
@@ -76,7 +80,7 @@ def bare_figure(template: str, *, title: str, alt: str, height: int) -> go.Figur
     ink = theme(template).ink
     fig = go.Figure()
     fig.update_layout(
-        template="none",
+        template=go.layout.Template(layout=dict(xaxis=STANDOFF, yaxis=STANDOFF)),  # for every axis, also later ones
         title=dict(text=title, font=dict(size=15), x=0, xref="paper", xanchor="left", yref="container", y=0.97),
         font=dict(color=ink, size=12),
         paper_bgcolor=CLEAR,
@@ -135,6 +139,19 @@ def cell_number(value: float) -> str:
         return number(value, 2)
     text = f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
     return "0" if float(text) == 0 else text.replace("-", "−")
+
+
+def bar_title(*lines: str) -> str:
+    """The title of a colour bar; its last line is empty, for the topmost tick label reaches above the bar."""
+    return "<br>".join((*lines, "\u00a0"))
+
+
+def log_axis(values: Sequence[float] | np.ndarray) -> dict[str, Any]:
+    """A logarithmic axis for ``values`` whose every label is a whole number: plotly's own writes 2 for 0.02 and 20."""
+    at = np.asarray(values, dtype=float).ravel()
+    at = at[np.isfinite(at) & (at > 0)]
+    decades = float(np.log10(at.max() / at.min())) if len(at) else 0.0
+    return dict(type="log", tickformat="~g", dtick="D2" if 0.85 < decades < 3 else None)
 
 
 def limit(value: float) -> str:
