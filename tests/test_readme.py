@@ -86,7 +86,7 @@ def scaled(text: str) -> str:
     text = re.sub(r"\bsteps=\d+", f"steps={SCALED_STEPS}, corpus_size={SCALED_CORPUS}", text)
     if "--corpus stories" in text:
         text += f" --data.corpus-size {SCALED_CORPUS}"
-    text = re.sub(r"(study run .*)", r"\1 --seeds 1", text)
+    text = re.sub(r"(study run .*)", r"\1 --seeds 1 --exploratory", text)
     return re.sub(r"--tokens \d+", "--tokens 20", text)
 
 

@@ -39,7 +39,9 @@ class StudyOptions:
     workers: int | None = None
     """Runs at a time; by default one a core."""
     seeds: int | None = None
-    """Confirmation seeds in place of the tier's; a claim needs 6, a good one 8."""
+    """Confirmation seeds in place of the tier's: 2 at least, 6 for a verdict, better 8."""
+    exploratory: bool = False
+    """Run with a single seed, too: nothing is claimed then."""
     root: Path | None = None
     """Where studies live; by default studies in RESIDLAB_RUNS, or ./runs/studies."""
 
@@ -66,7 +68,7 @@ def _run(options: StudyOptions) -> int:
         with _Live(folder) as live:
             result = run_study(
                 chosen, options.tier, executor=executor, root=options.root, seeds=options.seeds,
-                on_stage=live.stage, on_change=live.change,
+                exploratory=options.exploratory, on_stage=live.stage, on_change=live.change,
             )  # fmt: skip
     except ExecutorError as problem:
         raise ValueError(f"{problem} Go on: {_again(options)}") from None
@@ -86,13 +88,15 @@ def _again(options: StudyOptions) -> str:
     for name in ("executor", "address", "workers", "seeds", "root"):
         if getattr(options, name) != getattr(plain, name):
             words += [f"--{name}", str(getattr(options, name))]
+    words += ["--exploratory"] * options.exploratory
     return shlex.join(words)
 
 
 def _plan(options: StudyOptions) -> int:
     from lab.studies import find_study, make_plan
 
-    _print_plan(make_plan(find_study(str(options.name)), options.tier, seeds=options.seeds))
+    chosen = find_study(str(options.name))
+    _print_plan(make_plan(chosen, options.tier, seeds=options.seeds, exploratory=options.exploratory))
     return 0
 
 
@@ -209,8 +213,8 @@ def _print_plan(plan: Plan) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("arm")
-    for heading in ("parameters", "tokens", "tokens/param", "GFLOPs", "epochs", "vocabulary", "min a run"):
+    table.add_column("arm", no_wrap=True)
+    for heading in ("params", "tokens", "tokens a param", "GFLOPs", "epochs", "vocab", "est. min a run"):
         table.add_column(heading, justify="right")
     for row in plan.budgets:
         table.add_row(
@@ -220,6 +224,7 @@ def _print_plan(plan: Plan) -> None:
     console = Console()
     console.print(plan.study.question)
     console.print(table)
+    console.print("est. min: estimated from a few steps of each arm, for one core of this machine")
     console.print(
         f"{len(plan.budgets)} arms x ({len(plan.tier.lrs)} learning rates x {plan.tier.tuning_seeds} seeds + "
         f"{plan.seeds} seeds) + {plan.seeds} A/A = {plan.runs} runs, about {plan.minutes:.0f} minutes of one core"

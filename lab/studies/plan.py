@@ -1,6 +1,6 @@
 """Before the first run: what it will cost, whether the arms are fairly matched, and the plan's hash.
 
-Every arm is built and trained for two steps. That shows a dead flag (an arm whose network and first steps equal
+Every arm is built and trained for a few steps. That shows a dead flag (an arm whose network and first steps equal
 another's to the bit), gives the budget table its parameters, and the estimate of the minutes its step times.
 """
 
@@ -18,6 +18,7 @@ from lab.studies.definition import MATCHED_WITHIN, Arm, Study, StudyError, Tier
 from lab.training import RunConfig
 
 GUARD_STEPS = 3
+TIMED_STEPS, TIMED_SECONDS = 12, 0.5  # an arm's steps are timed until either is reached, GUARD_STEPS at least
 _FOLLOWS = {  # fields that change by themselves when others do
     "model.d_vocab": ("data.",),
     "model.d_mlp": ("model.gated_mlp", "model.d_model"),
@@ -30,7 +31,8 @@ _FOLLOWS = {  # fields that change by themselves when others do
 
 @dataclass(frozen=True)
 class Budget:
-    """What one run of an arm costs. flops are of training; minutes are of one thread of this machine, estimated."""
+    """What one run of an arm costs. flops are of training; minutes are of one core of this machine, estimated: the
+    processor time of the fastest of a few steps, so that other work on the machine does not count, and evaluations."""
 
     arm: str
     parameters: int
@@ -72,17 +74,22 @@ class _Look:
 
 
 def make_plan(
-    study: Study, tier: str, *, seeds: int | None = None, on_arm: Callable[[str], None] | None = None
+    study: Study,
+    tier: str,
+    *,
+    seeds: int | None = None,
+    exploratory: bool = False,
+    on_arm: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Plan a study. seeds: confirmation seeds in place of the tier's.
+    """Plan a study. seeds: confirmation seeds in place of the tier's. exploratory: a single seed will do, and nothing
+    is claimed of it.
 
     Raises StudyError for arms that differ in more than they declare, are not matched within 0.5 % and do not say why,
-    or do nothing; ConfigError for fields that are wrong.
+    or do nothing, and for claims that a single seed is to settle; ConfigError for fields that are wrong.
     """
     spent = study.tier(tier)
     count = spent.seeds if seeds is None else seeds
-    if count < 1:
-        raise StudyError(f"{study.name}: {count} seeds are none; take at least 1, and 8 for a claim.")
+    _require_seeds(study, count, exploratory)
     looks = []
     for arm in study.arms:
         if on_arm is not None:
@@ -110,6 +117,17 @@ def make_plan(
     return Plan(
         study, spent, count, tuple(look.budget for look in looks), len(looks) * trials + count, minutes, registration
     )
+
+
+def _require_seeds(study: Study, count: int, exploratory: bool) -> None:
+    if count < 1:
+        raise StudyError(f"{study.name}: {count} seeds are none; take at least 2, and 8 for a verdict.")
+    if count == 1 and not exploratory:
+        claims = f"its claim {study.claims[0].name}" if len(study.claims) == 1 else f"its {len(study.claims)} claims"
+        raise StudyError(
+            f"{study.name}: one seed has no spread and says nothing about {claims}; take at least 2 seeds (--seeds 2), "
+            "8 for a verdict, or run it without a claim (--exploratory)."
+        )
 
 
 RULES = (
@@ -160,8 +178,8 @@ def _look(study: Study, arm: Arm, tier: Tier) -> _Look:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        for step in range(GUARD_STEPS):
-            started = time.perf_counter()
+        while len(seconds) < GUARD_STEPS or (len(seconds) < TIMED_STEPS and sum(seconds) < TIMED_SECONDS):
+            step, started = len(seconds), time.thread_time()
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(step)
                 windows = torch.from_numpy(batches(step))
@@ -171,14 +189,17 @@ def _look(study: Study, arm: Arm, tier: Tier) -> _Look:
             optimizers.set_lr(lr_multiplier(step, training))
             optimizers.step()
             optimizers.zero_grad()
-            seconds.append(time.perf_counter() - started)
+            seconds.append(time.thread_time() - started)
+            if len(seconds) == GUARD_STEPS:
+                for parameter in model.parameters():
+                    digest.update(parameter.detach().float().numpy().tobytes())
     finally:
         torch.set_num_threads(threads)
-    for parameter in model.parameters():
-        digest.update(parameter.detach().float().numpy().tobytes())
+    evaluations = 1 + -(-training.steps // training.eval_every)
     counted = count_parameters(config.model)
     per_token = flops_per_token(config.model)
-    tokens = training.steps * training.batch_size * config.model.n_ctx
+    a_step = training.batch_size * config.model.n_ctx
+    tokens = training.steps * a_step
     budget = Budget(
         arm.name,
         counted.total,
@@ -189,7 +210,7 @@ def _look(study: Study, arm: Arm, tier: Tier) -> _Look:
         tokens / counted.total,
         tokens / len(data.train),
         config.model.d_vocab,
-        min(seconds) * training.steps / 60,
+        min(seconds) / 60 * (training.steps + evaluations * len(data.validation) / a_step / 3),  # forward: a third
     )
     return _Look(arm, config, digest.hexdigest(), budget)
 

@@ -20,6 +20,7 @@ from lab.studies.folder import Job, Outcome, StudyFolder
 if TYPE_CHECKING:
     import pandas
 
+EXPLORATORY = "exploratory: no claim"  # the verdict of few seeds
 INSIGNIFICANT = 1.0  # p of a claim that cannot be tested, for Holm's count
 
 
@@ -109,6 +110,9 @@ class Comparison:
         """The verdict in one sentence."""
         found, claim = self.interval, self.claim
         against = claim.control or "zero"
+        if found is None and self.verdict == EXPLORATORY and len(self.differences) == 1:
+            (only,) = self.differences.values()
+            return f"{claim.treatment} against {against}, {claim.outcome}: {only:+.4f} in one pair; {EXPLORATORY}."
         if found is None:
             return f"{claim.name}: not known yet ({len(self.differences)} pairs of {claim.treatment} and {against})."
         unit = " nats" if claim.outcome in ("final_val_loss", "train_loss", "best_val_loss") else ""
@@ -339,7 +343,7 @@ def _comparisons(study: Study, rows: Sequence[RunRow], margin: float) -> tuple[C
         if found is not None:
             said = statistics.verdict(list(pairs.values()), claim.predicted, within, p=p)
         elif len(pairs) and len(pairs) < SEEDS_FOR_A_CLAIM:
-            said = "exploratory: no claim"
+            said = EXPLORATORY
         comparisons.append(Comparison(claim, pairs, found, p, within, said))
     return tuple(comparisons)
 

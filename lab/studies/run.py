@@ -23,17 +23,21 @@ def run_study(
     executor: Executor,
     root: str | os.PathLike[str] | None = None,
     seeds: int | None = None,
+    exploratory: bool = False,
     on_stage: OnStage | None = None,
     on_change: OnChange | None = None,
 ) -> StudyResult:
     """Run a study at a tier, or go on with it: what is done is not done again. Returns its result.
 
-    root: where studies live; None: `studies` in the folder of runs. Raises StudyError (the plan), ExecutorError (the
-    machine), both with everything kept that is finished.
+    root: where studies live; None: `studies` in the folder of runs. seeds: confirmation seeds in place of the tier's;
+    a single one settles no claim and is refused unless `exploratory`. Raises StudyError (the plan), ExecutorError
+    (the machine), both with everything kept that is finished.
     """
     say = on_stage or (lambda text: None)
     say("planning")
-    plan = make_plan(study, tier, seeds=seeds, on_arm=lambda name: say(f"looking at arm {name}"))
+    plan = make_plan(
+        study, tier, seeds=seeds, exploratory=exploratory, on_arm=lambda name: say(f"looking at arm {name}")
+    )
     folder = StudyFolder(Path(root if root is not None else studies_root()) / plan.name)
     folder.register(stamped(plan))
     folder.event("start", pid=os.getpid())

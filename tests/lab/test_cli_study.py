@@ -54,6 +54,7 @@ def test_a_study_from_plan_to_report(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["study", "plan", str(path), "--tier", "smoke"]) == DONE
     planned = capsys.readouterr().out
     assert "6 runs" in planned.replace("\n", " ") and "Registration" in planned and not root.exists()
+    assert "estimated from a few steps of each arm, for one core of this machine" in planned.replace("\n", " ")
 
     words = ["study", "run", str(path), "--tier", "smoke", "--workers", "1", "--root", str(root)]
     assert main(words) == DONE
@@ -110,6 +111,25 @@ def test_a_worker_without_the_corpus_does_not_begin(tmp_path: Path, refused: Cal
     assert "elsewhere.txt" in said and not folder.outcomes()
 
 
+def test_a_claim_asks_for_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, root = study_file(tmp_path), tmp_path / "studies"
+    words = ["study", "run", str(path), "--tier", "smoke", "--workers", "1", "--root", str(root), "--seeds", "1"]
+    for what in ("plan", "run"):
+        capsys.readouterr()
+        assert main(["study", what, *words[2:]]) == BAD_INPUT
+        assert capsys.readouterr().err.splitlines()[-1] == (
+            "residlab study: tiny: one seed has no spread and says nothing about its claim same; take at least 2 seeds "
+            "(--seeds 2), 8 for a verdict, or run it without a claim (--exploratory)."
+        )
+    assert not root.exists()
+    assert main([*words, "--exploratory"]) == DONE
+    assert "exploratory: no claim" in capsys.readouterr().out
+    folder = StudyFolder(root / "tiny-smoke")
+    assert folder.complete and len(folder.outcomes()) == 3
+    report = (folder.path / "report.md").read_text()
+    assert "--tier smoke --seeds 1 --exploratory" in report
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -142,6 +162,8 @@ def test_the_command_that_goes_on() -> None:
     options = StudyOptions("run", "x", "full", "ray", "auto", workers=3, root=Path("my studies"))
     command = "residlab study run x --tier full --executor ray --address auto --workers 3 --root 'my studies'"
     assert _again(options) == command
+    one = StudyOptions("run", "x", "smoke", seeds=1, exploratory=True)
+    assert _again(one) == "residlab study run x --tier smoke --seeds 1 --exploratory"
 
 
 def test_the_live_table(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lab.runs import to_json
 from lab.studies import (
     Arm,
     Claim,
@@ -23,7 +26,7 @@ from lab.studies import (
     run_study,
     study_names,
 )
-from lab.studies.execute import execute
+from lab.studies.execute import execute, prepared
 from lab.studies.executors import OnChange
 from lab.studies.plan import tuning_seed
 from lab.studies.results import read_results
@@ -150,9 +153,47 @@ def test_an_arm_differs_only_in_what_it_declares(monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_seed_makes_no_claim(tmp_path: Path) -> None:
-    result = run_study(tiny(), "smoke", executor=Here(), root=tmp_path, seeds=1)
+    sentence = (
+        "tiny: one seed has no spread and says nothing about its claim placement; take at least 2 seeds (--seeds 2), "
+        "8 for a verdict, or run it without a claim (--exploratory)."
+    )
+    for study, seeds in ((tiny(), 1), (tiny(tiers=(Tier("smoke", 1, (1e-3,)),)), None)):
+        with pytest.raises(StudyError) as refused:
+            run_study(study, "smoke", executor=Here(), root=tmp_path, seeds=seeds)
+        assert str(refused.value) == sentence and not list(tmp_path.iterdir())
+    with pytest.raises(StudyError, match="0 seeds are none; take at least 2"):
+        make_plan(tiny(), "smoke", seeds=0, exploratory=True)
+    result = run_study(tiny(), "smoke", executor=Here(), root=tmp_path, seeds=1, exploratory=True)
     assert [comparison.verdict for comparison in result.comparisons] == ["exploratory: no claim"]
-    assert "not known yet" in result.comparisons[0].sentence()
+    difference = result.arm("post").losses[0] - result.arm("pre").losses[0]
+    assert result.comparisons[0].sentence() == (
+        f"post against pre, final_val_loss: {difference:+.4f} in one pair; exploratory: no claim."
+    )
+    assert result.noise is None
+
+
+def clock(monkeypatch: pytest.MonkeyPatch, steps: Sequence[float]) -> None:
+    """Let the steps of planning take so many seconds, one after another, over and over."""
+    ticks = (t for step in itertools.cycle(steps) for t in (0.0, step))
+    monkeypatch.setattr("lab.studies.plan.time", SimpleNamespace(thread_time=lambda: next(ticks)))
+
+
+def test_minutes_are_of_the_fastest_step_and_of_the_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock(monkeypatch, [9.0, 0.6, 2.0])  # a cold start, a quiet moment, a busy one
+    budget = make_plan(tiny(), "smoke").budgets[0]
+    config = tiny().config(tiny().arm("pre"), tiny().tier("smoke"), lr=1e-3, seed=0)
+    validation = len(prepared(to_json(config.data.to_dict()), 16).validation)
+    assert validation > 100
+    # Six steps of 4 x 16 tokens; the loss at steps 0, 3 and 6, of a forward pass, which is a third of a step.
+    assert budget.minutes == pytest.approx(0.6 / 60 * (6 + 3 * validation / 64 / 3))
+
+
+def test_how_long_steps_are_timed_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = (Arm("pre"), Arm("based", {"model.rotary_base": 500.0}))
+    claims = (Claim("c", "x", "y", "based", "lower", "pre", primary=True),)
+    clock(monkeypatch, [0.2] * 3 + [0.01] * 12)  # the first arm is timed for three steps, the second for twelve
+    with pytest.raises(StudyError, match="the same network"):
+        make_plan(tiny(arms=arms, claims=claims), "smoke")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +225,7 @@ def test_an_override_that_names_no_field_is_refused() -> None:
 
 def test_the_grid_grows_for_all_arms_where_one_has_its_best_on_the_edge(tmp_path: Path) -> None:
     study = tiny(tiers=(Tier("smoke", 1, (1e-5, 1e-4), extensions=1),))  # far too low: the best is the highest
-    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path, exploratory=True)
     assert all(sorted(arm.by_lr) == [1e-5, 1e-4, 1e-3] for arm in result.arms)
     assert all(arm.edge == "high" and arm.lr == 1e-3 for arm in result.arms)
 
@@ -228,7 +269,7 @@ def test_sensitivity_is_a_claims_outcome_paired_by_tuning_seed(tmp_path: Path) -
         Claim("rate", "No.", "of our own", "post", "higher", "pre", outcome="lr_sensitivity"),
     )
     study = tiny(claims=claims, tiers=(Tier("smoke", 1, (1e-3, 1e-2), 2, extensions=0),))
-    result = run_study(study, "smoke", executor=Here(), root=tmp_path)
+    result = run_study(study, "smoke", executor=Here(), root=tmp_path, exploratory=True)
     found = result.comparisons[1].differences
     assert set(found) == {tuning_seed(0), tuning_seed(1)}
 

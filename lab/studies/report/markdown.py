@@ -181,6 +181,7 @@ def again(result: StudyResult) -> list[str]:
     registered = result.registration.get("registered") or {}
     versions = ", ".join(f"{name} {version}" for name, version in (registered.get("packages") or {}).items() if version)
     command = f"residlab study run {result.study.name} --tier {result.tier} --seeds {result.seeds}"
+    command += " --exploratory" * (result.seeds == 1)
     lines = ["```sh", command, "```", ""]
     return [*lines, f"Python {registered.get('python', '?')}, {versions}, {registered.get('platform', '')}."]
 

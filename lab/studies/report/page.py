@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from lab.studies.measures import MEASURES
+from lab.studies.measures import FROM_EMBED, MEASURES
 from lab.studies.report import markdown as words
 from lab.studies.results import StudyResult
 
@@ -116,7 +116,7 @@ def figures(result: StudyResult, template: str = "light") -> dict[str, go.Figure
         margins = {c.margin for c in result.comparisons if c.claim.outcome == outcome}
         margin = margins.pop() if len(margins) == 1 else None
         if outcome == result.study.outcome and (noise := result.noise) is not None:
-            rows.append(Difference("A/A (noise)", noise.mean, noise.low, noise.high, (), "noise"))
+            rows.append(Difference("A/A", noise.mean, noise.low, noise.high, (), "noise"))
         unit = MEASURES[outcome].unit if outcome in MEASURES else "bits/byte" if outcome == "val_bpb" else "nats"
         drawn[f"claims {outcome}"] = interval_plot(
             rows, unit=unit or outcome, margin=margin, title=f"{outcome}, by claim", template=template
@@ -124,7 +124,9 @@ def figures(result: StudyResult, template: str = "light") -> dict[str, go.Figure
     for name in result.study.measures:
         values = {arm.name: arm.measures.get(name) for arm in result.arms}
         if any(value is not None for value in values.values()):
-            drawn[f"measure {name}"] = measure_figure(name, values, MEASURES[name].unit, template)
+            drawn[f"measure {name}"] = measure_figure(
+                name, values, MEASURES[name].unit, template, from_embed=name in FROM_EMBED
+            )
     return drawn
 
 
