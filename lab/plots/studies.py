@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, number, theme
+from lab.plots.theme import LEGEND_BELOW, LEGEND_MARGIN, bare_figure, escaped, integer_axis, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -48,8 +48,8 @@ def study_curves(bands: Mapping[str, Band], template: str = "light") -> go.Figur
         label = escaped(name)
         outline = dict(x=[*band.x, *reversed(band.x)], y=[*band.high, *reversed(band.low)])
         fig.add_trace(
-            go.Scatter(**outline, fill="toself", fillcolor=colour, opacity=0.13, line=dict(width=0), hoverinfo="skip",
-                       legendgroup=name, showlegend=False)
+            go.Scatter(**outline, mode="lines", fill="toself", fillcolor=colour, opacity=0.13, line=dict(width=0),
+                       hoverinfo="skip", legendgroup=name, showlegend=False)
         )  # fmt: skip
         fig.add_trace(
             go.Scatter(x=band.x, y=band.mean, name=label, mode="lines+markers", line=dict(color=colour, dash=dash),
@@ -94,7 +94,8 @@ def interval_plot(
         )  # fmt: skip
         if row.mean is None or row.low is None or row.high is None:
             continue
-        hover = f"{label}<br>{row.mean:+.4f} [{row.low:+.4f}, {row.high:+.4f}] {unit}<br>{escaped(row.verdict)}"
+        known = f"mean {row.mean:+.4f}, 95 % interval {row.low:+.4f} to {row.high:+.4f} {unit}"
+        hover = f"{label}<br>{known}<br>{escaped(row.verdict)}"
         fig.add_trace(
             go.Scatter(x=[row.low, row.mean, row.high], y=[at + 0.12] * 3, mode="lines+markers", showlegend=False,
                        line=dict(color=colours.positive, width=3), hovertemplate=f"{hover}<extra></extra>",
@@ -122,14 +123,15 @@ def rate_curves(
         colour, dash = _style(template, index)
         label, rates = escaped(name), sorted(losses)
         shares = [lost.get(name, {}).get(lr, 0.0) for lr in rates]
-        symbols = ["x" if share else "circle-open" if lr == chosen.get(name) else "circle"
-                   for lr, share in zip(rates, shares, strict=True)]  # fmt: skip
+        rings = [lr == chosen.get(name) for lr in rates]
+        symbols = [("circle-x-open" if share else "circle-open") if ring else "x" if share else "circle"
+                   for ring, share in zip(rings, shares, strict=True)]  # fmt: skip
         fig.add_trace(
             go.Scatter(x=rates, y=[losses[lr] for lr in rates], name=label, mode="lines+markers", customdata=shares,
                        line=dict(color=colour, dash=dash),
                        marker=dict(symbol=symbols, line=dict(width=2),
-                                   size=[13 if lr == chosen.get(name) else 7 for lr in rates]),
-                       hovertemplate=f"{label}<br>rate %{{x}}<br>%{{y:.4f}} nats<br>diverged %{{customdata:.0%}}"
+                                   size=[13 if ring else 7 for ring in rings]),
+                       hovertemplate=f"{label}<br>rate %{{x}}<br>%{{y:.4f}} nats<br>lost %{{customdata:.0%}}"
                                      "<extra></extra>")
         )  # fmt: skip
     rates = sorted({lr for losses in by_lr.values() for lr in losses})
@@ -142,31 +144,42 @@ def rate_curves(
     return fig
 
 
-def measure_figure(name: str, values: Mapping[str, object], unit: str, template: str = "light") -> go.Figure:
-    """A mechanism measure of each arm: a bar for a number, a line over layers for a row of numbers."""
+def measure_figure(
+    name: str, values: Mapping[str, object], unit: str, template: str = "light", *, from_embed: bool = False
+) -> go.Figure:
+    """A mechanism measure of each arm: a bar for a number, a line over layers for a row of numbers.
+
+    unit: "" for none. from_embed: the first of the row is the stream before the first layer, not a layer's.
+    """
     import plotly.graph_objects as go
 
     known = {arm: value for arm, value in values.items() if value is not None}
     rows = {arm: value for arm, value in known.items() if isinstance(value, list)}
-    title = escaped(f"{name} ({unit})" if unit else name)
-    fig = bare_figure(template, title=title, alt=f"{name} of {len(known)} arms.", height=340 if rows else 300)
+    said, longest = f" {unit}" if unit else "", max(map(len, rows.values()), default=0)
+    places = [f"L{layer}" for layer in range(longest)]
+    if from_embed:
+        places = ["embed", *places[:-1]]
+    fig = bare_figure(template, title=escaped(name), alt=f"{name} of {len(known)} arms.", height=340 if rows else 300)
     if rows:
         for index, (arm, value) in enumerate(rows.items()):
             colour, dash = _style(template, index)
             fig.add_trace(
                 go.Scatter(x=list(range(len(value))), y=value, name=escaped(arm), mode="lines+markers",
-                           line=dict(color=colour, dash=dash))
+                           line=dict(color=colour, dash=dash), customdata=places[: len(value)],
+                           hovertemplate=f"{escaped(arm)}<br>%{{customdata}}: %{{y:.4g}}{said}<extra></extra>")
             )  # fmt: skip
-        fig.update_xaxes(title="layer", dtick=1)
+        fig.update_xaxes(title="after layer" if from_embed else "layer", **integer_axis(places, 24))
+        fig.update_yaxes(title=unit, showgrid=True)
         fig.update_layout(legend=LEGEND_BELOW, margin=LEGEND_MARGIN)
     else:
         fig.add_trace(
             go.Bar(x=list(known.values()), y=[escaped(arm) for arm in known], orientation="h",
-                   marker=dict(color=theme(template).positive), hovertemplate="%{y}: %{x:.4g}<extra></extra>")
+                   marker=dict(color=theme(template).positive),
+                   hovertemplate=f"%{{y}}<br>%{{x:.4g}}{said}<extra></extra>")
         )  # fmt: skip
         fig.update_yaxes(autorange="reversed", type="category")
-        fig.update_xaxes(showgrid=True, zeroline=True)
-        fig.update_layout(height=110 + 26 * len(known))
+        fig.update_xaxes(title=unit, showgrid=True, zeroline=True)
+        fig.update_layout(height=130 + 26 * len(known))
     return fig
 
 

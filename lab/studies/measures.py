@@ -27,6 +27,8 @@ BATCH = 32  # windows of the first batch, for gradients of the untrained network
 DEPTHS = (4, 8, 16)
 SILENT = 0.01  # of the largest activation: a neuron below it adds nothing to speak of
 
+FROM_EMBED = ("residual_rms", "untrained_residual_rms")  # rows that begin before the first layer
+
 Value = float | list[float] | None
 
 
