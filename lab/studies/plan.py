@@ -174,8 +174,8 @@ def _look(study: Study, arm: Arm, tier: Tier) -> _Look:
         first = torch.from_numpy(batches(0)[:2, :-1])
         digest.update(np.ascontiguousarray(model.eval()(first).float().numpy()).tobytes())
     model.train()
-    optimizers, seconds = Optimizers(model, training), []
-    threads = torch.get_num_threads()
+    optimizers, threads = Optimizers(model, training), torch.get_num_threads()
+    seconds: list[float] = []
     torch.set_num_threads(1)
     try:
         while len(seconds) < GUARD_STEPS or (len(seconds) < TIMED_STEPS and sum(seconds) < TIMED_SECONDS):

@@ -33,6 +33,7 @@ except ExecutorError as error:
 def importable(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(root))  # for the nodes, which inherit it
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # 15 of its own accord: on a busy machine nothing would come
 
 
 @pytest.fixture
