@@ -9,6 +9,7 @@ import streamlit as st
 
 from apps import selection, studying
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.widgets import notices
 from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 REFRESH = 2.0  # seconds between looks at the folder of a study in progress
 _PLANNED = "studies_planned"
+_COLOURS = {"replicates": "blue", "opposite": "orange"}  # badges of the verdicts; the rest say nothing either way
 
 
 def _act(name: str, tier: str, what: str) -> None:
@@ -139,6 +141,7 @@ def _named(figure: str) -> str:
 
 def _report(result: StudyResult) -> None:
     """The verdicts, and one figure of the report at a time."""
+    from lab.studies.measures import MEASURES
     from lab.studies.report.page import figures
 
     st.subheader(t("studies.report"), anchor=False)
@@ -146,14 +149,20 @@ def _report(result: StudyResult) -> None:
         st.info(t("studies.unfinished"))
     for comparison in result.comparisons:
         claim, word = comparison.claim, comparison.verdict.partition(":")[0].replace(" ", "_")
-        said = f"{plain(claim.text)} {plain(comparison.sentence())}"
-        st.markdown(f"- **{plain(claim.name)}: {t(f'studies.verdict_{word}')}.** {said}")
+        verdict = f":{_COLOURS.get(word, 'gray')}-badge[{t(f'studies.verdict_{word}')}]"
+        st.markdown(
+            f"**{plain(claim.name)}** {verdict} {plain(said(claim.text))}  \n"
+            f":small[:gray[{plain(said(comparison.sentence()))}]]"
+        )
     drawn = {name: figure for name, figure in figures(result, template()).items() if figure is not None}
     if drawn:
         options = list(drawn)
         chosen = selection.prepare("figure", options, options[0], what=t("studies.figure"))
         st.selectbox(t("studies.figure"), options, key="figure", format_func=_named, persist_state="session")
         picture(drawn[chosen], "studies_figure")
+        kind, _, name = chosen.partition(" ")
+        if kind == "measure" and name in MEASURES:
+            st.caption(plain(said(MEASURES[name].description)))
 
 
 def _exports(folder: StudyFolder) -> None:
@@ -190,8 +199,8 @@ def render() -> None:
     """The page."""
     opening("studies")
     name, tier, study = _choice()
-    st.markdown(f"**{plain(study.question)}**")
-    st.markdown(plain(t("studies.hypothesis", text=study.hypothesis)))
+    st.markdown(f"**{plain(said(study.question))}**")
+    st.markdown(plain(t("studies.hypothesis", text=said(study.hypothesis))))
     st.caption(plain(t("studies.source", text=study.source)))
     folder = studying.folder_of(name, tier)
     active = studying.started(folder) is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from apps.i18n.sentences import forms, in_chinese
+from apps.i18n.sentences import forms, in_chinese, translate_figure
 from model.config import GPTConfig
 from tests.apps.opening import open_page
 
@@ -25,7 +25,7 @@ NAME = re.compile(r"L\d+H\d+(\s.*)?|L\d+|\d+")  # heads and layers are called th
 def constants() -> str:
     """Every string that the floors below can say, a literal a line."""
     said: list[str] = []
-    for folder in ("model", "lab"):
+    for folder in ("model", "lab", "studies"):
         for path in (ROOT / folder).rglob("*.py"):
             nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             said += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
@@ -166,6 +166,57 @@ def test_no_figure_on_a_chinese_page_speaks_english(page: str, runs: Path) -> No
             words = re.findall(r"[A-Za-z]{3,}", re.sub(r"“[^”]*”|%{[^}]*}|<[^>]*>", "", text))
             if words and not NAME.fullmatch(text):
                 assert CHINESE.search(text), f"{page}: {text!r}"
+
+
+def study_figures() -> Iterator[Any]:
+    """Every kind of figure that a study's report draws, with every unit there is."""
+    from lab.plots.studies import Band, Difference, interval_plot, measure_figure, rate_curves, study_curves
+    from lab.studies.measures import FROM_EMBED, MEASURES
+
+    yield study_curves({"a1": Band([0, 1], [2.0, 1.0], [1.0, 0.5], [3.0, 1.5])})
+    yield rate_curves({"a1": {1e-3: 2.0, 2e-3: 1.0}}, {"a1": 2e-3}, {"a1": {1e-3: 0.5}})
+    units = {measure.unit for measure in MEASURES.values()} - {""} | {"bits/byte", "nats"}
+    verdicts = ["replicates", "opposite", "no detectable difference", "inconclusive", "exploratory: no claim", "noise"]
+    for unit in units:
+        rows = [Difference("a1", 0.1, 0.0, 0.2, [0.1, 0.2], verdict) for verdict in verdicts]
+        yield interval_plot(rows, unit=unit, margin=0.01, title="final_val_loss, by claim")
+        yield measure_figure("q1", {"a1": 1.0, "a2": None}, unit)
+    for name in (*FROM_EMBED, "gradients_4"):
+        yield measure_figure("q1", {"a1": [1.0, 2.0]}, MEASURES[name].unit, from_embed=name in FROM_EMBED)
+
+
+def test_no_study_figure_speaks_english_to_a_chinese_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apps.i18n.language", lambda: "zh")
+    for figure in study_figures():
+        for text in titles(json.loads(translate_figure(figure).to_json())):
+            for line in text.split("<br>"):
+                words = re.findall(r"[A-Za-z]{3,}", re.sub(r"%{[^}]*}", "", line))
+                if set(words) - {"nat", "RMS"}:
+                    assert CHINESE.search(line), line
+
+
+def test_what_a_study_asks_claims_and_finds_is_said_in_chinese() -> None:
+    from lab.studies import find_study, study_names
+    from lab.studies.measures import MEASURES
+    from lab.studies.results import Comparison
+    from lab.studies.statistics import paired_t
+
+    for study in map(find_study, study_names()):
+        said = [study.question, study.hypothesis, *(claim.text for claim in study.claims)]
+        for claim in study.claims:
+            for pairs, verdict in (
+                ({}, "unfinished"),
+                ({0: 0.1}, "exploratory: no claim"),
+                ({0: 0.1, 1: 0.2}, "opposite"),
+            ):
+                found = paired_t(list(pairs.values())) if len(pairs) > 1 else None
+                said.append(Comparison(claim, pairs, found, None, None, verdict).sentence())
+        for text in said:
+            assert CHINESE.search(in_chinese(text)), text
+        for arm in study.arms:
+            assert in_chinese(arm.name) == arm.name  # a name is a name, also in a legend
+    for measure in MEASURES.values():
+        assert CHINESE.search(in_chinese(measure.description)), measure.description
 
 
 def test_an_english_page_stays_english(runs: Path) -> None:

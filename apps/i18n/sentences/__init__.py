@@ -57,6 +57,8 @@ class _Translator:
             first, _, rest = english.partition(" ")
             home = self.by_word.setdefault(first.lower(), []) if rest and "{" not in first else self.anywhere
             home.append(_compiled(english, chinese))
+        for forms_of_a_word in (self.anywhere, *self.by_word.values()):
+            forms_of_a_word.sort(key=lambda form: -len(form.longest))  # "{low} to {high}" fits what others fit better
 
     def line(self, text: str) -> str:
         exact = self.exact.get(text.lower())

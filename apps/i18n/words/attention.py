@@ -39,7 +39,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "attention.score_entropy_help": (
         "How spread out the weights are, in nats. Looking evenly gives {chance}.",
-        "权重有多分散，单位奈特。均匀地看为 {chance}。",
+        "权重有多分散，单位nat。均匀地看为 {chance}。",
     ),
     "attention.query": ("Looking token (query)", "正在看的词元（query）"),
     "attention.from": ("looking from", "从这里看"),

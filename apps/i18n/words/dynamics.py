@@ -8,7 +8,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "dynamics.caveat": (
         "Each line is one **head**, measured at every **checkpoint** on repeated random tokens, which no text statistics can predict. **Induction**: weight on the token that followed the current one last time. **Previous token**, **duplicate token**, **first token**: weight on just that token. **Entropy**: how widely the weight is spread, in nats.\n\nA score says where a head looks, not that the model uses what it finds there: ablate the head to see. What rises together need not belong together. One run has one seed: a step at which something appears is a sample of one.\n\nCheckpoints are spaced by powers of two at first, so one place of the axis can be one step or five hundred; between two checkpoints nothing was measured.",
-        "每条线是一个**头**，在每个**检查点**上用重复的随机词元测量，文本的统计规律帮不上忙。**归纳**：放在当前词元上次出现时其后那个词元上的权重。**前一词元**、**相同词元**、**首词元**：放在那个词元上的权重。**熵**：权重分散的程度，单位是奈特。\n\n分数说的是头看向哪里，不等于模型用了它看到的东西：把这个头消融掉才知道。一起上升的未必有关系。一个运行只有一个随机种子：某样东西出现的步数只是一个样本。\n\n检查点开头按 2 的幂分布，横轴上的一格可能是一步，也可能是五百步；两个检查点之间没有测量。",
+        "每条线是一个**头**，在每个**检查点**上用重复的随机词元测量，文本的统计规律帮不上忙。**归纳**：放在当前词元上次出现时其后那个词元上的权重。**前一词元**、**相同词元**、**首词元**：放在那个词元上的权重。**熵**：权重分散的程度，单位是nat。\n\n分数说的是头看向哪里，不等于模型用了它看到的东西：把这个头消融掉才知道。一起上升的未必有关系。一个运行只有一个随机种子：某样东西出现的步数只是一个样本。\n\n检查点开头按 2 的幂分布，横轴上的一格可能是一步，也可能是五百步；两个检查点之间没有测量。",
     ),
     "dynamics.measure_choice": ("What is measured", "测量什么"),
     "dynamics.induction": ("induction", "归纳"),

@@ -60,7 +60,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "generate.token": ("Token", "词元"),
     "generate.probability": ("Probability", "概率"),
     "generate.sampled_probability": ("After filters", "过滤后"),
-    "generate.entropy": ("Entropy (nats)", "熵（奈特）"),
+    "generate.entropy": ("Entropy (nats)", "熵（nat）"),
     "generate.alternatives": ("Likeliest tokens", "最可能的词元"),
     "generate.of_prompt": ("from the prompt", "来自提示"),
     "generate.nothing_yet": ("Nothing written yet.", "还没有写过。"),

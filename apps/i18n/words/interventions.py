@@ -178,7 +178,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "interventions.p_before": ("Before", "之前"),
     "interventions.p_after": ("After", "之后"),
     "interventions.p_change": ("Change", "变化"),
-    "interventions.rank": ("Rank", "名次"),
+    "interventions.rank": ("Rank", "排名"),
     "interventions.write": ("Write on, without and with", "续写：改动前后对照"),
     "interventions.write_help": (
         "The same random numbers both times; what differs is the network alone.",

@@ -12,8 +12,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "lens.position": ("position", "位置"),
     "lens.probability": ("Probability", "概率"),
-    "lens.surprisal": ("Surprise (nats)", "惊奇（奈特）"),
-    "lens.rank": ("Rank", "名次"),
+    "lens.surprisal": ("Surprise (nats)", "惊奇（nat）"),
+    "lens.rank": ("Rank", "排名"),
     "lens.expected_next": ("expected next:", "预期的下一个："),
     "lens.colour": ("Colour of the tokens", "词元的颜色"),
     "lens.colour_probability": ("Probability", "概率"),
@@ -21,7 +21,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "lens.colour_none": ("None", "无"),
     "lens.loss": (
         "Mean surprise {loss} nats over {n} predicted tokens. Scales are fixed: probability 0 to 1, surprise 0 to 6 nats.",
-        "{n} 个被预测词元的平均惊奇为 {loss} 奈特。刻度固定：概率 0 到 1，惊奇 0 到 6 奈特。",
+        "{n} 个被预测词元的平均惊奇为 {loss} nat。刻度固定：概率 0 到 1，惊奇 0 到 6 nat。",
     ),
     "lens.no_loss": (
         "A loss needs 2 tokens: nothing predicts the first one.",
@@ -29,7 +29,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "lens.statistic": ("Statistic", "统计量"),
     "lens.statistic_probability": ("Probability", "概率"),
-    "lens.statistic_rank": ("Rank", "名次"),
+    "lens.statistic_rank": ("Rank", "排名"),
     "lens.statistic_entropy": ("Entropy", "熵"),
     "lens.statistic_kl": ("KL to the end", "与末层的 KL"),
     "lens.mid": ("Also between attention and MLP", "也看注意力与 MLP 之间"),
@@ -38,7 +38,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "lens.would_say": ("Would say next", "会接着说"),
     "lens.cell_line": (
         "The model's own choice {final} has probability {probability} and rank {rank} here; entropy {entropy}, KL to the end {kl} nats.",
-        "模型最终的选择 {final} 在此处概率 {probability}、名次 {rank}；熵 {entropy}，与末层的 KL 为 {kl} 奈特。",
+        "模型最终的选择 {final} 在此处概率 {probability}、排名 {rank}；熵 {entropy}，与末层的 KL 为 {kl} nat。",
     ),
     "lens.check": (
         "The last row agrees with the model's own output to {error}.",
