@@ -29,10 +29,15 @@ class _Form:
     chinese: str
 
 
+def _filled_by(slot: str) -> str:
+    """What may stand in a placeholder: text, in {maybe...} also none, in {one...} no space."""
+    return r"\S+?" if slot.startswith("one") else ".*?" if slot.startswith("maybe") else ".+?"
+
+
 def _compiled(english: str, chinese: str) -> _Form:
     fixed = _SLOT.split(english)[::2]
     pattern = "".join(
-        f"(?P<{part}>.{'*' if part.startswith('maybe') else '+'}?)" if index % 2 else re.escape(part)
+        f"(?P<{part}>{_filled_by(part)})" if index % 2 else re.escape(part)
         for index, part in enumerate(_SLOT.split(english))
     )
     return _Form(re.compile(pattern, re.DOTALL), max(fixed, key=len), chinese)

@@ -19,7 +19,7 @@ FORMS: dict[str, str] = {
         "每一小块里行是目标、列是来源，颜色从 0 到 1。"
     ),
     "0 to 1": "0 到 1",
-    "{low} to {high}": "{low} 到 {high}",
+    "{one} to {one2}": "{one} 到 {one2}",
     "head": "头",
     "heads": "头",
     "layer": "层",
