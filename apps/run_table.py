@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,16 @@ class Row:
         return self.run.id, self.status.state, self.place
 
     @property
-    def went_wrong(self) -> bool:
-        """Whether it ended in a way that its owner should hear of."""
-        return self.status.state in ("failed", "diverged") or (
-            self.status.state == "stopped" and self.status.error == ENDED_SILENTLY and self.place is None
-        )
+    def to_be_told(self) -> bool:
+        """Whether it ended in a way that its owner should hear of, and does not go on by itself."""
+        return self.place is None and went_wrong(self.status) is not None
+
+
+def went_wrong(status: RunStatus) -> str | None:
+    """How a run ended that did not end well: "diverged", "failed", or "interrupted" (nobody told it to); else None."""
+    if status.state == "stopped" and status.error == ENDED_SILENTLY:
+        return "interrupted"
+    return status.state if status.state in ("diverged", "failed") else None
 
 
 def rows() -> list[Row]:
@@ -64,8 +70,6 @@ def _row(run: Run, place: int | None) -> Row:
     status = run.status()
     corpus, parameters = _facts(str(run.path), _written(run.path / "config.json"))
     val_loss, best_loss, pace = _losses(str(run.path), _written(run.path / "metrics.jsonl"))
-    training = status.active and status.state == "running"
-    left = (status.max_steps - status.step) * pace if training and pace is not None else None
     return Row(
         run=run,
         status=status,
@@ -75,7 +79,7 @@ def _row(run: Run, place: int | None) -> Row:
         val_loss=val_loss,
         best_loss=best_loss,
         bytes=_bytes(str(run.path), tuple(run.checkpoints()), _written(run.path / "metrics.jsonl")),
-        left=left,
+        left=time_left(status, pace),
     )
 
 
@@ -105,16 +109,28 @@ def _facts(path: str, written: tuple[int, int]) -> tuple[str, int | None]:
         return Path(corpus).name, None
 
 
+def seconds_a_step(metrics: Sequence[dict[str, Any]]) -> float | None:
+    """The pace of the last lines of metrics, by the clock on the wall; None while that is unknown."""
+    timed = [(m["step"], m["wall_seconds"]) for m in metrics[-TIMED:] if m.get("wall_seconds") and "step" in m]
+    if len(timed) < 2 or timed[-1][0] <= timed[0][0] or timed[-1][1] <= timed[0][1]:
+        return None
+    return float((timed[-1][1] - timed[0][1]) / (timed[-1][0] - timed[0][0]))
+
+
+def time_left(status: RunStatus, pace: float | None) -> float | None:
+    """Seconds until the last step at this pace; None for a run that is not being trained, or of unknown pace."""
+    if pace is None or not status.active or status.state != "running":
+        return None
+    return max(0.0, (status.max_steps - status.step) * pace)
+
+
 @st.cache_data(max_entries=KEPT, show_spinner=False)
 def _losses(path: str, written: tuple[int, int]) -> tuple[float | None, float | None, float | None]:
     """(last validation loss, lowest, seconds a step at the pace of the last lines)."""
     del written  # part of the key
     metrics = Run(path).metrics()
     losses = [float(m["val_loss"]) for m in metrics if isinstance(m.get("val_loss"), int | float)]
-    timed = [(m["step"], m["wall_seconds"]) for m in metrics[-TIMED:] if m.get("wall_seconds") and "step" in m]
-    pace = None
-    if len(timed) > 1 and timed[-1][0] > timed[0][0]:
-        pace = (timed[-1][1] - timed[0][1]) / (timed[-1][0] - timed[0][0])
+    pace = seconds_a_step(metrics)
     return (losses[-1] if losses else None), (min(losses) if losses else None), pace
 
 
@@ -148,7 +164,7 @@ def _dismissed() -> dict[str, Any]:
 def troubles(found: list[Row]) -> list[Row]:
     """Runs that went wrong and whose message nobody has dismissed: for a run that is tried again it comes again."""
     seen = _dismissed()
-    return [row for row in found if row.went_wrong and seen.get(row.run.id) != row.status.heartbeat]
+    return [row for row in found if row.to_be_told and seen.get(row.run.id) != row.status.heartbeat]
 
 
 def dismiss(row: Row) -> None:

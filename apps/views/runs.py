@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from apps import jobs, run_table
+from apps import run_table
 from apps.i18n import t
 from apps.run_table import Row
 from apps.widgets import notices
@@ -19,7 +19,7 @@ from apps.widgets.export_row import export_row
 from apps.widgets.model_picker import offer_tiny, show_run, state_line
 from apps.widgets.page import opening, picked
 from apps.widgets.plain import plain
-from apps.widgets.run_monitor import duration
+from apps.widgets.run_state import duration, run_buttons, trouble
 from lab.runs import Run, delete_run, queue, rename_run, runs_root
 from model.accounting import format_bytes
 
@@ -49,8 +49,9 @@ def _ago(seconds: float | None) -> str:
 def _state(row: Row) -> str:
     if row.place is None:
         return state_line(row.status)
-    key = "runs.held" if row.run.requested("pause") and row.status.state != "paused" else "runs.waits"
-    return t(key, place=row.place)
+    if row.run.requested("pause") and row.status.state != "paused":
+        return t("runs.held", place=row.place)
+    return t("runs.waits", place=row.place)
 
 
 def _frame(found: list[Row]) -> Any:
@@ -119,12 +120,8 @@ def _troubles(found: list[Row]) -> None:
     """Runs that went wrong, each until it is dismissed, also after a reload."""
     wrong = run_table.troubles(found)
     for row in wrong[:TROUBLES_SHOWN]:
-        key = "ended" if row.status.state == "stopped" else row.status.state
-        reason = row.status.error or t("monitor.no_reason")
         with st.container(horizontal=True, vertical_alignment="center", key=f"trouble_{row.run.id}"):
-            st.error(
-                plain(t(f"runs.{key}", run=row.run.id, step=f"{row.status.step:,}", reason=reason)), width="stretch"
-            )
+            st.error(plain(f"{row.run.id}: {trouble(row.status)}"), width="stretch")
             st.button(
                 t("notice.dismiss"), key=f"seen_{row.run.id}", on_click=_dismiss, args=(row,), type="tertiary",
                 width="content",
@@ -140,19 +137,10 @@ def _set_places() -> None:
         notices.add("error", t("monitor.cannot", reason=str(error)), about="places")
 
 
-def _act(run: Run, what: str) -> None:
+def _first(run: Run) -> None:
     try:
-        if what == "pause":
-            run.request_pause()
-        elif what == "stop":
-            jobs.stop(run)
-        elif what == "resume":
-            if jobs.resume(run).waits:
-                notices.add("info", t("train.waits", run=run.id), about=f"act-{run.id}")
-                return
-        else:
-            queue.move_first(run)
-    except (OSError, ValueError, RuntimeError) as error:
+        queue.move_first(run)
+    except (OSError, ValueError) as error:
         notices.add("error", t("monitor.cannot", reason=str(error)), about=f"act-{run.id}")
     else:
         notices.withdraw(f"act-{run.id}")
@@ -172,24 +160,12 @@ def _rename(run: Run) -> None:
 def _actions(row: Row) -> None:
     """What can be done with the picked run."""
     run, status = row.run, row.status
-    asked_to_pause, over = run.requested("pause"), status.step >= status.max_steps
     waits = row.place is not None
     st.markdown(f"**{plain(run.id)}** — {plain(_state(row))}")
     with st.container(horizontal=True, vertical_alignment="bottom"):
+        run_buttons(run, status, waits, "runs_")
         st.button(
-            t("monitor.pause"), key="runs_pause", icon=":material/pause:", on_click=_act, args=(run, "pause"),
-            disabled=not (status.active or waits) or asked_to_pause,
-        )  # fmt: skip
-        st.button(
-            t("monitor.resume"), key="runs_resume", icon=":material/play_arrow:", on_click=_act, args=(run, "resume"),
-            disabled=not (asked_to_pause and (status.active or waits)) and (waits or not status.resumable or over),
-        )  # fmt: skip
-        st.button(
-            t("monitor.stop"), key="runs_stop", icon=":material/stop:", on_click=_act, args=(run, "stop"),
-            disabled=not (status.active or waits) or run.requested("stop"),
-        )  # fmt: skip
-        st.button(
-            t("runs.first"), key="runs_first", icon=":material/vertical_align_top:", on_click=_act, args=(run, "first"),
+            t("runs.first"), key="runs_first", icon=":material/vertical_align_top:", on_click=_first, args=(run,),
             disabled=not waits or row.place == 1, help=t("runs.first_help"),
         )  # fmt: skip
         with st.popover(t("runs.rename"), icon=":material/edit:", disabled=status.active or waits or "/" in run.id):

@@ -37,15 +37,6 @@ WORDS: dict[str, tuple[str, str]] = {
         "Only {free} are free on the disk of {folder}. A checkpoint that does not fit ends its run; delete runs you no longer need.",
         "{folder} 所在的磁盘只剩 {free}。检查点写不下时运行会结束；请删除不再需要的运行。",
     ),
-    "runs.failed": ("{run} failed at step {step}: {reason}", "{run} 在第 {step} 步失败：{reason}"),
-    "runs.diverged": (
-        "{run}: {reason}. Its earlier checkpoints are kept; a lower learning rate may help.",
-        "{run} 已发散：{reason}。之前的检查点都保留着；可以试试更低的学习率。",
-    ),
-    "runs.ended": (
-        "{run} ended at step {step} without saying so: killed, or the machine went down. Resume goes on from its last checkpoint. ({reason})",
-        "{run} 在第 {step} 步无声地结束：被杀掉，或机器关了。“继续”会从最后一个检查点接着训练。（{reason}）",
-    ),
     "runs.more_troubles": ("And {n} more runs that went wrong.", "另有 {n} 个出了问题的运行。"),
     "runs.first": ("Next in line", "排到最前"),
     "runs.first_help": ("It starts as soon as a place is free.", "一有空位它就开始。"),
