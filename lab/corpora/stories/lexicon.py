@@ -11,7 +11,8 @@ MALE_NAMES = (
     "Leo", "Luke", "Max", "Noah", "Oscar", "Paul", "Peter", "Robert", "Sam", "Simon", "Tom", "Victor",
 )  # fmt: skip
 # These act in stories like everybody else, but no giving sentence ("When Mary and John went to the store,
-# John gave a drink to Mary") is ever written about them: a model that completes one has learnt the rule.
+# John gave a drink to Mary") is ever written about them: a model that completes one has learnt the rule. They do
+# get things by name in other words ("Mary and John went to the store. John gave a drink to Mary.").
 UNSEEN_GIVERS = ("Clara", "Olga", "Hugo", "Victor")
 
 

@@ -29,7 +29,8 @@ def giving_prompts(count: int, *, seed: int = 0, names: Names = "new-pair") -> l
     """`count` prompts in the stories' own words, their names drawn by `seed`.
 
     names: "known" for pairs that stories hold giving sentences about, "new-pair" for known names that
-    never met in one, "unseen" for an answer that no giving sentence of the stories contains.
+    never met in one, "unseen" for an answer that no giving sentence of the stories contains. All of them get things
+    in other words, in two sentences for example: what is new is the name in this one.
     """
     if names not in ("known", "new-pair", "unseen"):
         raise ValueError(f"names must be 'known', 'new-pair' or 'unseen', not {names!r}")

@@ -6,6 +6,9 @@ from lab.corpora.stories import lexicon as lx
 from lab.corpora.stories.world import Story
 from lab.corpora.stories.writer import Entity
 
+_IN_ONE_SENTENCE = 0.75
+"""Share of the giving scenes of two people who may stand in a giving sentence that are told in one."""
+
 
 def open_alone(s: Story, place: Entity) -> None:
     """The first character is somewhere."""
@@ -101,11 +104,18 @@ def close(s: Story) -> None:
 
 
 def giving_scene(s: Story) -> None:
-    """The two go somewhere and one gives the other something: the sentence that patching studies."""
+    """The two go somewhere and one gives the other something: the sentence that patching studies.
+
+    Some scenes tell it in two sentences, and all of those about people kept out of giving sentences. Else a model
+    would learn, besides who gets the thing, that these people never get anything by name right after coming somewhere.
+    """
     place = s.location()
     nouns = s.pick((lx.DRINKS, lx.DRINKS, lx.FOODS, lx.FOODS, lx.TOYS, lx.BELONGINGS, lx.BELONGINGS))
     thing = s.thing(nouns)
-    s.giving_sentence(thing, place)
+    if s.may_have_giving_sentence() and s.chance(_IN_ONE_SENTENCE):
+        s.giving_sentence(thing, place)
+    else:
+        s.giving_in_two_sentences(thing, place)
     receiver, giver = (s.a, s.b) if thing.holder is s.a else (s.b, s.a)
     if s.chance(0.6):
         s.thanks(receiver, giver)

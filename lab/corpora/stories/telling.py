@@ -30,8 +30,8 @@ TWO: tuple[Callable[[Story], None], ...] = (
 THREE: tuple[Callable[[Story], None], ...] = (things.pass_it_on, things.pass_it_on, people.baking)
 PLOTS = TWO + THREE
 
-# Of the stories whose main characters may stand in a giving sentence, so many have a giving scene before the
-# plot and after it: often enough that a small model learns who gets the thing within minutes.
+# So many stories have a giving scene before the plot and after it: often enough that a small model learns who gets
+# the thing within minutes.
 _GIVING_BEFORE, _GIVING_AFTER = 0.35, 0.65
 
 
@@ -39,10 +39,8 @@ def tell(random: Random, *, labelled: bool = True) -> Story:
     """A document drawn from `random`; without labels when only the text is wanted, which is quicker."""
     plot = PLOTS[int(random.random() * len(PLOTS))]
     s = Story(random, cast_size=3 if plot in THREE else 2, labelled=labelled)
-    scenes: list[Callable[[Story], None]] = [plot]
-    if s.may_have_giving_sentence():
-        before, after = s.chance(_GIVING_BEFORE), s.chance(_GIVING_AFTER)
-        scenes = [giving_scene] * before + scenes + [giving_scene] * after
+    before, after = s.chance(_GIVING_BEFORE), s.chance(_GIVING_AFTER)
+    scenes: list[Callable[[Story], None]] = [giving_scene] * before + [plot] + [giving_scene] * after
     for number, scene in enumerate(scenes):
         if number:
             s.paragraph()

@@ -187,11 +187,7 @@ class Story:
     def giving_sentence(self, thing: Entity, place: Entity, giver: Entity | None = None) -> None:
         """When A and B went to P, one of them gave X to the other: both named, either order, either giver."""
         self.need(self.may_have_giving_sentence(), "a giving sentence about a name kept out of them")
-        first, second = (self.a, self.b) if self.chance(0.5) else (self.b, self.a)
-        giver = giver or self.pick((first, second))
-        receiver = second if giver is first else first
-        self.need(thing.holder in (None, giver), f"{giver.noun} gives the {thing.noun} of somebody else")
-        form = "the" if thing.number >= 0 else "new"
+        first, second, giver, receiver = self._who_gives(thing, giver)
         if first.place is place and second.place is place:
             openings: tuple[str, ...] = (
                 "When {f:s!name} and {n:s!name} were {p:p!at} ,", "While {f:s!name} and {n:s!name} were {p:p!at} ,",
@@ -204,13 +200,31 @@ class Story:
         opening = self.pick(openings)
         if self.chapter and self.chance(0.3):
             opening = f"{self.pick(LATER)} , {opening[0].lower()}{opening[1:]}"
-        verb = self.pick(("gave", "gave", "gave", "handed", "passed", "offered"))
-        self.say(
-            f"{opening} {{g:s!name}} {verb} {{x:o!{form}}} to {{r:r!name}} .",
-            f=first, n=second, g=giver, r=receiver, x=thing, p=place,
-        )  # fmt: skip
+        self.say(f"{opening} {self._handing_over(thing)}", f=first, n=second, g=giver, r=receiver, x=thing, p=place)
         self.be_at(place, self.a, self.b)
         thing.holder, thing.place = receiver, None
+
+    def giving_in_two_sentences(self, thing: Entity, place: Entity) -> None:
+        """A and B went to P. One of them gave X to the other: the same event, told of any two people."""
+        first, second, giver, receiver = self._who_gives(thing)
+        opening = f"{{f:s!name}} and {{n:s!name}} {self.pick(('went', 'went', 'came'))} to {{p:p}} ."
+        if self.chapter and self.chance(0.3):
+            opening = f"{self.pick(LATER)} , {opening}"
+        self.say(opening, f=first, n=second, p=place)
+        self.be_at(place, self.a, self.b)
+        self.say(self._handing_over(thing), g=giver, r=receiver, x=thing)
+        thing.holder, thing.place = receiver, None
+
+    def _who_gives(self, thing: Entity, giver: Entity | None = None) -> tuple[Entity, Entity, Entity, Entity]:
+        """(the one named first, the other, the giver, the receiver)"""
+        first, second = (self.a, self.b) if self.chance(0.5) else (self.b, self.a)
+        giver = giver or self.pick((first, second))
+        self.need(thing.holder in (None, giver), f"{giver.noun} gives the {thing.noun} of somebody else")
+        return first, second, giver, second if giver is first else first
+
+    def _handing_over(self, thing: Entity) -> str:
+        verb = self.pick(("gave", "gave", "gave", "handed", "passed", "offered"))
+        return f"{{g:s!name}} {verb} {{x:o!{'the' if thing.number >= 0 else 'new'}}} to {{r:r!name}} ."
 
     def thanks(self, receiver: Entity, giver: Entity) -> None:
         kind = int(self.random.random() * 4)
