@@ -131,8 +131,8 @@ def _note(asked: Asked) -> str:
     return f"weights of {asked.name}"
 
 
-def bring_in(asked: Asked, told: Progress) -> Run:
-    """Load the model and keep it as a run; `told` hears (tensors read, all of them).
+def bring_in(asked: Asked, told: Progress, fetched: Progress) -> Run:
+    """Load the model and keep it as a run; `told` hears (tensors read, all of them), `fetched` the download's bytes.
 
     Nothing is left behind where it fails. Raises Refused, PretrainedError, OSError or MemoryError.
     """
@@ -145,7 +145,7 @@ def bring_in(asked: Asked, told: Progress) -> Run:
         there = brought_in(asked)
         if there is not None:
             return there
-        model = from_pretrained(asked.source, on_progress=told)
+        model = from_pretrained(asked.source, on_progress=told, on_download=fetched)
         require_finite(model, Path(asked.name))
         _with_tokenizer(model, asked)
         stem = re.sub(r"[^\w.\-]", "-", asked.name.rpartition("/")[2]).strip(".-_") or "model"

@@ -84,10 +84,13 @@ def _load(asked: elsewhere.Asked) -> None:
             return t("elsewhere.loading", done=done, n=count)
         return t("elsewhere.writing", n=count)
 
+    def bytes_of(done: int, count: int) -> str:
+        return t("elsewhere.fetched", done=format_bytes(done), all=format_bytes(count))
+
     try:
         waiting = t("elsewhere.fetching") if asked.on_hub else t("elsewhere.reading")
-        with st.spinner(waiting), progress_bar(words) as told:
-            run = elsewhere.bring_in(asked, told)
+        with st.spinner(waiting), progress_bar(bytes_of, "") as fetched, progress_bar(words, "") as told:
+            run = elsewhere.bring_in(asked, told, fetched)
     except (PretrainedError, elsewhere.Refused, OSError, ValueError, RuntimeError) as error:
         st.error(plain(t("elsewhere.failed", name=asked.name, reason=str(error))))
         return

@@ -31,7 +31,7 @@ DTYPES = {
 }
 
 Progress = Callable[[int, int], None]
-"""Called with (tensors read, tensors in all)."""
+"""Called with (done, all)."""
 
 
 def from_pretrained(
@@ -40,6 +40,7 @@ def from_pretrained(
     fold_norms: bool = False,
     center: bool = False,
     on_progress: Progress | None = None,
+    on_download: Progress | None = None,
 ) -> GPT:
     """The GPT whose weights are at ``name``, in evaluation mode, on the CPU, with its tokenizer where it has one.
 
@@ -48,10 +49,12 @@ def from_pretrained(
     once. A folder never causes a look at the network.
     dtype: what the weights are kept in; None: float32, which holds half precision exactly (float64 stays float64).
     fold_norms, center: process the weights as ``model.folding`` says; raw by default.
+    on_progress, on_download: called with (tensors read, all of them) and, while the hub's files come, with (bytes
+    fetched, bytes known of), instead of a progress bar on the terminal.
     Raises PretrainedError (a ValueError) in one sentence.
     """
     wanted = _dtype(dtype)
-    source = locate(name)
+    source = locate(name, on_download=on_download)
     read, stored, tokenizer = _open(source)
     placed = account(
         stored, read.layout, read.stored, str(source.weights[0] if len(source.weights) == 1 else source.folder)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +16,8 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 BIN = "pytorch_model.bin"
 BIN_INDEX = "pytorch_model.bin.index.json"
+
+TELL_SECONDS = 0.25
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
 _SHARD = re.compile(r".*-(\d{5})-of-(\d{5})\.(safetensors|bin)")
@@ -49,9 +54,12 @@ def is_hub_name(name: str) -> bool:
     return not (slash and Path(owner).is_dir())
 
 
-def locate(name: str | os.PathLike[str], *, weights: bool = True) -> Source:
+def locate(
+    name: str | os.PathLike[str], *, weights: bool = True, on_download: Callable[[int, int], None] | None = None
+) -> Source:
     """Find a model's files; download them when ``name`` is on the hub. ``weights=False``: its config is enough.
 
+    on_download: called with (bytes fetched, bytes known of) during a download.
     Raises PretrainedError: nothing there, no weights, no config, damaged JSON, no network.
     """
     text = os.fspath(name)
@@ -61,7 +69,7 @@ def locate(name: str | os.PathLike[str], *, weights: bool = True) -> Source:
     if not path.is_dir():
         if not is_hub_name(text):
             raise PretrainedError(f"There is no folder {text}, and it is no name of a model on the hub.")
-        path = download(text, weights=weights)
+        path = download(text, weights=weights, on_download=on_download)
     return _of_folder(text, path, weights)
 
 
@@ -152,16 +160,20 @@ def read_json(path: Path) -> Any:
 # --- the hub ---------------------------------------------------------------------------------------------------
 
 
-def download(name: str, *, weights: bool = True) -> Path:
-    """The folder of the hub's model in the local cache, downloaded (with a progress bar) where it is not there yet.
+def download(name: str, *, weights: bool = True, on_download: Callable[[int, int], None] | None = None) -> Path:
+    """The folder of the hub's model in the local cache, downloaded where it is not there yet.
 
+    With huggingface_hub's progress bars; or `on_download` hears (bytes fetched, bytes known of) in the calling thread.
     Obeys HF_HUB_OFFLINE, HF_HOME and the other settings of huggingface_hub.
     """
     import huggingface_hub
     from huggingface_hub import errors
 
     def fetch(patterns: list[str]) -> Path:
-        return Path(huggingface_hub.snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
+        wanted = {"allow_patterns": patterns, "ignore_patterns": ["*/*"]}
+        if on_download is None:
+            return Path(huggingface_hub.snapshot_download(name, **wanted))
+        return Path(_told(on_download, lambda bar: huggingface_hub.snapshot_download(name, tqdm_class=bar, **wanted)))
 
     try:
         folder = fetch(_SMALL_FILES + (["*.safetensors"] if weights else []))
@@ -186,6 +198,38 @@ def download(name: str, *, weights: bool = True) -> Path:
     if weights and not _weight_files(folder)[1]:
         raise PretrainedError(f"{_offline(name, None)} The cache holds its config, but no weights.")
     return folder
+
+
+def _told(on_download: Callable[[int, int], None], fetch: Callable[[type], str]) -> str:
+    """What ``fetch`` returns, given a class of progress bars whose bytes are told here while it runs.
+
+    The hub moves its bars from threads of its own, where an app may not draw: they count, this thread tells.
+    """
+    from huggingface_hub.utils import tqdm
+
+    bars: list[Any] = []
+
+    class Counted(tqdm):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **(kwargs | {"disable": False, "file": io.StringIO()}))
+            bars.append(self)
+
+    def tell() -> None:
+        # Bytes from the network; files whole (unit "it") and bytes written are counted by bars of their own.
+        found = max(((bar.n, bar.total or 0) for bar in list(bars) if bar.unit == "B"), default=None)
+        if found is not None and found[0]:
+            on_download(int(found[0]), int(max(found)))
+
+    pool = ThreadPoolExecutor(1, thread_name_prefix="download")
+    try:
+        future = pool.submit(fetch, Counted)
+        while not wait([future], timeout=TELL_SECONDS).done:
+            tell()
+        folder = future.result()
+        tell()
+        return folder
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _offline(name: str, error: Exception | None) -> str:

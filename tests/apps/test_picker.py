@@ -28,7 +28,11 @@ def brought(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("RESIDLAB_MODELS", str(shared / "models"))
         for name in FOLDERS.values():
             told: list[tuple[int, int]] = []
-            run = elsewhere.bring_in(elsewhere.asked_for(name), lambda done, n, told=told: told.append((done, n)))
+            run = elsewhere.bring_in(
+                elsewhere.asked_for(name),
+                lambda done, n, told=told: told.append((done, n)),
+                lambda *_: pytest.fail("a folder is not downloaded"),
+            )
             assert told and told[-1][0] == told[-1][1]
             assert open_model(run.path).tokenizer is not None
     assert {run.id for run in list_runs(runs)} == set(FOLDERS.values())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model import GPT
-from model.pretrained import PretrainedError, describe_pretrained
+from model.pretrained import PretrainedError, describe_pretrained, from_pretrained, sources
 from tests.model.references import reference
 
 WTE, WPE = "transformer.wte.weight", "transformer.wpe.weight"
@@ -303,6 +305,35 @@ def test_the_hub_is_asked_for_what_is_needed(saved: Path, tmp_path: Path, monkey
     (tmp_path / "hub/pytorch_model.bin").unlink()
     with pytest.raises(PretrainedError, match="The cache holds its config, but no weights"):
         GPT.from_pretrained("someone/gpt2")
+
+
+def test_a_download_tells_its_bytes_in_the_thread_that_asked(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def snapshot_download(name: str, tqdm_class: Any, **_: Any) -> str:
+        """Bars as the hub's: whole files, bytes from the network, bytes written; moved in another thread."""
+        received = tqdm_class(total=0, unit="B", unit_scale=True)
+        written = tqdm_class(total=0, unit="B", unit_scale=True)
+        files = tqdm_class(total=2000, unit="it")
+        received.total = written.total = 900
+        for _ in range(3):
+            written.update(300)
+            files.update(500)
+            time.sleep(0.05)
+        return str(saved)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    monkeypatch.setattr(sources, "TELL_SECONDS", 0.02)
+    heard: list[tuple[int, int]] = []
+    threads = set()
+
+    def on_download(done: int, known: int) -> None:
+        heard.append((done, known))
+        threads.add(threading.get_ident())
+
+    assert from_pretrained("someone/gpt2", on_download=on_download).config.n_layers
+    assert heard == sorted(heard) and heard[0][0] < heard[-1][0] and heard[-1] == (900, 900)
+    assert threads == {threading.get_ident()}
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "elsewhere.there": ("{name} is here already, as the run {run}.", "{name} 已经打开过，就是运行 {run}。"),
     "elsewhere.show": ("Show it", "查看"),
     "elsewhere.fetching": ("Downloading and reading the weights", "正在下载并读取权重"),
+    "elsewhere.fetched": ("Downloaded {done} of {all}", "已下载 {done}，共 {all}"),
     "elsewhere.reading": ("Reading the weights", "正在读取权重"),
     "elsewhere.loading": ("Reading weights, {done} of {n}", "正在读取权重，{done} / {n}"),
     "elsewhere.writing": ("All {n} read; keeping them as a run", "{n} 个都已读入，正在保存为运行"),
