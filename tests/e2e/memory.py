@@ -27,7 +27,8 @@ from tests.e2e.serving import browsing, serving, settled, widget
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PAGES = ("train", "generate", "lens", "attention", "contributions", "dynamics", "anatomy")
+PAGES = ("train", "generate", "lens", "attention", "contributions", "interventions", "probes", "compare", "dynamics")
+PAGES += ("studies", "anatomy", "runs")
 WORDS = "the cat sat on a mat and lily gave the red ball to tom who ran home".split()
 BAR = 1.2
 
