@@ -18,7 +18,7 @@ from apps.widgets.inspected import Inspected, inspected, tokenizer_of
 from apps.widgets.model_picker import Picked, ordered_runs
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import Prompt, displays_of, tokenize
+from apps.widgets.prompt_bar import Prompt, displays_of, tokenize, unknown_sentence
 from apps.widgets.selectors import head_choice, layer_choice, one_of, token_choice
 from model.config import GPTConfig
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from lab.analysis import TokenPredictions
+    from lab.runs import Run
 
 SHOWS = ("loss", "attention", "scores", "norms", "curves")
 MEASURES = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
@@ -71,11 +72,21 @@ def _step(text: str) -> int | str:
     return LATEST if text == LATEST else int(text)
 
 
+def _same_tokens(run: Run, other: Run) -> bool:
+    """Whether two runs were trained with one tokenizer, by their own word for it."""
+    try:
+        mine, its = (found.provenance.get("tokenizer") for found in (run, other))
+    except (OSError, ValueError):  # half a file tells nothing
+        return False
+    return mine is not None and mine == its
+
+
 def _other(page: Inspected) -> Picked | None:
     """The controls of side B: any run, any checkpoint."""
     runs = {run.id: run for run in ordered_runs()}
     mine = page.picked.run.id
-    default = next((name for name in runs if name != mine), mine)
+    # A run that cuts text as this one does can be compared token by token; failing that, the run against itself.
+    default = next((name for name, run in runs.items() if name != mine and _same_tokens(run, page.picked.run)), mine)
     left, right = st.columns([3, 2])
     with left:
         name = selection.prepare("run_b", list(runs), default, what=t("compare.run_b"))
@@ -106,7 +117,8 @@ def _side(model: Picked, text: str, first: Prompt) -> Side | None:
     try:
         prompt = tokenize(tokenizer, text)
     except ValueError as error:
-        st.error(plain(t("compare.unreadable", model=model.name, reason=str(error))))
+        reason = unknown_sentence(error) or str(error)
+        st.error(plain(t("compare.unreadable", model=model.name, reason=reason)))
         return None
     opened = open_picked(model)
     if opened is None:

@@ -141,7 +141,7 @@ def _head_line(film: Film, layer: int, head: int, threshold: float, measure: str
         st.markdown(plain(t("dynamics.no_change", head=name, what=what)))
         return None
     low, high = (int(step) for step in found.between[at])
-    words = {"head": name, "what": what, "change": f"{found.change[at]:+.2f}", "low": f"{low:,}", "high": f"{high:,}"}
+    words = {"head": name, "what": what, "change": f"{found.change[at]:+.3f}", "low": f"{low:,}", "high": f"{high:,}"}
     sentence = t("dynamics.sentence", **words)
     if measure in KINDS:
         reached = int(found.reached[at])

@@ -79,14 +79,23 @@ def _trim() -> None:
     st.session_state["prompt"] = st.session_state["prompt"].rstrip()
 
 
-def _unknown_offer(characters: list[str], unit: str) -> str:
-    """Name what the tokenizer does not know and let the reader choose; returns the choice."""
+def unknown_sentence(error: ValueError) -> str:
+    """What of a text its tokenizer does not know, in the reader's language; "" where the error is another one."""
+    from lab.tokenizers import UnknownCharacters
+    from model.pretrained.tokenizer import UnknownText
+
+    if not isinstance(error, UnknownCharacters | UnknownText):
+        return ""
+    characters = error.characters
     shown = ", ".join(f"{c!r} (U+{ord(c):04X})" if len(c) == 1 else repr(c) for c in characters[:8])
     more = t("prompt.and_more", n=len(characters) - 8) if len(characters) > 8 else ""
+    return t(f"prompt.unknown_{error.unit}", n=len(characters), shown=shown + more)
+
+
+def _unknown_offer(error: ValueError) -> str:
+    """Name what the tokenizer does not know and let the reader choose; returns the choice."""
     chosen = st.session_state.get("unknown", "error")
-    (st.error if chosen == "error" else st.warning)(
-        plain(t(f"prompt.unknown_{unit}", n=len(characters), shown=shown + more))
-    )
+    (st.error if chosen == "error" else st.warning)(plain(unknown_sentence(error)))
     st.session_state.setdefault("unknown", "error")
     choice = st.segmented_control(
         t("prompt.unknown_choice"), UNKNOWN_CHOICES, key="unknown", required=True, persist_state="session",
@@ -132,7 +141,7 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
         try:
             prompt = tokenize(tokenizer, text)
         except (UnknownCharacters, UnknownText) as error:
-            unknown = _unknown_offer(list(error.characters), error.unit)
+            unknown = _unknown_offer(error)
             if unknown == "error":
                 return None
             prompt = tokenize(tokenizer, text, unknown)

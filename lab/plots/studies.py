@@ -129,7 +129,7 @@ def rate_curves(
         fig.add_trace(
             go.Scatter(x=rates, y=[losses[lr] for lr in rates], name=label, mode="lines+markers", customdata=shares,
                        line=dict(color=colour, dash=dash),
-                       marker=dict(symbol=symbols, line=dict(width=2),
+                       marker=dict(symbol=symbols, line=dict(width=2, color=colour),
                                    size=[13 if ring else 7 for ring in rings]),
                        hovertemplate=f"{label}<br>rate %{{x}}<br>%{{y:.4f}} nats<br>lost %{{customdata:.0%}}"
                                      "<extra></extra>")

@@ -143,7 +143,7 @@ def cell_number(value: float) -> str:
 
 def bar_title(*lines: str) -> str:
     """The title of a colour bar; its last line is empty, for the topmost tick label reaches above the bar."""
-    return "<br>".join((*lines, "\u00a0"))
+    return "<br>".join((*lines, "&nbsp;"))  # the character itself is trimmed away
 
 
 def log_axis(values: Sequence[float] | np.ndarray) -> dict[str, Any]:

@@ -87,3 +87,23 @@ def test_a_prompt_of_one_token_and_a_link_with_nonsense(runs: Path) -> None:
     assert "A loss needs 2 tokens" in said(at, "info")
     at.selectbox(key="step_b").set_value(0)
     checked(at.run())
+
+
+def test_without_a_choice_the_other_run_cuts_text_alike(runs: Path) -> None:
+    for run in runs.iterdir():
+        if run.name not in ("tiny", "postnorm"):  # as if trained with other tokenizers
+            (run / "provenance.json").write_text('{"tokenizer": {"sha256": "another"}}', encoding="utf-8")
+    assert open_page("compare", run="tiny", prompt=PROMPT).selectbox(key="run_b").value == "postnorm"
+    (runs / "postnorm" / "provenance.json").write_text("{", encoding="utf-8")
+    at = open_page("compare", run="tiny", prompt=PROMPT)
+    assert at.selectbox(key="run_b").value == "tiny" and not at.error
+
+
+def test_what_the_other_tokenizer_does_not_know_is_said_in_chinese(runs: Path) -> None:
+    import json
+
+    file = runs / "single" / "tokenizer.json"
+    vocabulary = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(vocabulary).replace('"m"', '"Z"'), encoding="utf-8")
+    at = open_page("compare", run="tiny", run_b="single", prompt="the mat", lang="zh")
+    assert "single@6 读不了这个提示：词元化不认识其中 1 个字符：'m'" in said(at, "error").replace("\\", "")
