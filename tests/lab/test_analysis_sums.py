@@ -72,6 +72,42 @@ def test_components_sum_to_every_point_of_the_stream(norm, placement):
         assert result.shares.sum(0) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+def test_without_norms_on_the_way_the_stream_is_the_plain_sum(n_layers):
+    """Pre-Norm: embeddings and what each layer adds, nothing else; a layer's attention is its heads and a bias."""
+    for changes in (dict(act_fn="gelu"), dict(act_fn="silu", gated_mlp=True)):
+        for norm, tied in itertools.product(("LN", "RMS"), (False, True)):
+            model = random_model(n_layers=n_layers, normalization_type=norm, tie_word_embeddings=tied, **changes)
+            _, cache = model.double().run_with_cache(IDS, names_filter=lambda name: True)
+            stream = cache["hook_embed"] + cache["hook_pos_embed"]
+            for layer in range(n_layers):
+                heads = cache["result", layer].sum(2) + model.blocks[layer].attn.b_O
+                torch.testing.assert_close(heads, cache["attn_out", layer], atol=1e-12, rtol=0)
+                stream = stream + cache["attn_out", layer] + cache["mlp_out", layer]
+            torch.testing.assert_close(stream, cache["resid_post", -1], atol=1e-12, rtol=0)
+
+
+def test_contributions_take_the_models_own_scale_and_the_lens_a_new_one():
+    """What layer 0 adds to a logit is seen through the final norm as it was; the lens asks what a model that ended
+    there would say."""
+    model = random_model(normalization_type="RMS", use_bias=False).double()
+    _, cache = model.run_with_cache(IDS)
+    written = (cache["attn_out", 0] + cache["mlp_out", 0])[0, -1]
+    read = model.W_U[:, 5].detach() * model.ln_final.w.detach()
+    scale = cache["ln_final.hook_scale"][0, -1]
+    by_layer = logit_contributions(model, IDS, token=5, by="layer")
+    assert by_layer.values[by_layer.labels.index("L0")] == pytest.approx(float(written @ read / scale), abs=1e-12)
+
+    lens = logit_lens(model, IDS, top_k=23)
+    stream = cache["resid_post", 0][0, -1]
+    afresh = (stream / (stream.square().mean() + model.config.eps).sqrt() * model.ln_final.w) @ model.W_U
+    borrowed = (stream / scale * model.ln_final.w) @ model.W_U
+    order = torch.as_tensor(lens.top_tokens[lens.rows.index("L0"), -1])
+    shown = lens.top_probabilities[lens.rows.index("L0"), -1]
+    assert shown == pytest.approx(afresh.softmax(-1)[order].detach().numpy(), abs=1e-10)
+    assert abs(shown - borrowed.softmax(-1)[order].detach().numpy()).max() > 1e-3
+
+
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_the_final_norms_output_is_what_the_unembedding_reads(placement):
     model = random_model(norm_placement=placement).double()
