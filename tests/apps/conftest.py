@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.apps.training import train_all
+
+
+@pytest.fixture(scope="session", autouse=True)
+def installed_packages_are_scanned_once() -> Iterator[None]:
+    """AppTest reads the metadata of every installed package each time it opens an app: most of a test's seconds."""
+    from streamlit.components.v2 import manifest_scanner
+
+    scan = functools.cache(manifest_scanner.scan_component_manifests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", scan)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -37,51 +37,39 @@ def wait(run: Run, *states: str, step: int = 0) -> None:
     raise AssertionError(f"{run.status()}, waiting for {states}\n{run.log()}")
 
 
-def end(*runs: Run) -> None:
-    for run in runs:
-        if run.status().active:
-            run.request_stop()
-    for run in runs:
-        wait(run, "stopped", "done", "failed", "diverged")
-
-
-def test_the_same_configuration_is_started_once_however_often_it_is_asked_for(runs_folder: Path) -> None:
-    asked, found = config(runs_folder), []
-    threads = [threading.Thread(target=lambda: found.append(jobs.start(asked, "twice"))) for _ in range(4)]
+def test_one_job_for_one_configuration_and_the_next_starts_by_itself(runs_folder: Path) -> None:
+    queue.set_places(1)
+    asked, found = config(runs_folder, steps=1_000_000), []
+    threads = [threading.Thread(target=lambda: found.append(jobs.start(asked, "one"))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert [s.new for s in found].count(True) == 1 and len(list_runs()) == 1
-    wait(found[0].run, "running", step=1)  # by now the trainer has filled in what was left open
-    assert not jobs.start(asked, "twice").new
-    end(found[0].run)
-    again = jobs.start(config(runs_folder, steps=3), "twice")
-    assert again.new and again.run.id == "twice-2"
-    end(again.run)
-
-
-def test_no_more_runs_than_there_is_room_for_and_the_next_starts_by_itself(runs_folder: Path) -> None:
-    queue.set_places(1)
-    first = jobs.start(config(runs_folder, steps=1_000_000), "one")
-    wait(first.run, "running", step=1)
+    first = found[0].run
+    wait(first, "running", step=1)  # by now the trainer has filled in what was left open
+    assert jobs.start(asked, "one") == jobs.Started(first, new=False)
     second = jobs.start(config(runs_folder, steps=3, seed=1), "two")
-    assert (first.waits, second.waits, second.new) == (False, True, True)
+    assert second.new and second.waits
     assert jobs.start(config(runs_folder, steps=3, seed=1), "two") == jobs.Started(second.run, new=False, waits=True)
     third = jobs.start(config(runs_folder, steps=3, seed=2), "three").run
     wait(second.run, "queued")
     jobs.stop(third)
     wait(third, "stopped")
-    assert queue.waiting_runs() == [second.run] and first.run.status().state == "running"
-    jobs.stop(first.run)
-    wait(first.run, "stopped")
+    assert queue.waiting_runs() == [second.run] and first.status().state == "running"
+    jobs.stop(first)
+    wait(first, "stopped")
+    again = jobs.start(asked, "one")  # what is over may be asked for once more
+    assert again.new and again.run.id == "one-2"
+    jobs.stop(again.run)
     wait(second.run, "done")
+    wait(again.run, "stopped")
     assert jobs.resume(third) == jobs.Started(third, new=False)
     wait(third, "done")
-    assert {run.id for run in list_runs()} == {"one", "two", "three"}
+    assert {run.id for run in list_runs()} == {"one", "one-2", "two", "three"}
 
 
-def test_pause_resume_and_stop_from_the_page(runs_folder: Path) -> None:
+def test_pause_resume_death_and_stop_from_the_page(runs_folder: Path) -> None:
     run = jobs.start(config(runs_folder, steps=1_000_000), "steered").run
     wait(run, "running", step=5)
     at = open_page("train", run="steered")
@@ -95,27 +83,23 @@ def test_pause_resume_and_stop_from_the_page(runs_folder: Path) -> None:
     at.button(key="resume").click()
     checked(at.run())
     wait(run, "running", step=paused_at + 1)
+
+    pid = run.status().pid
+    assert pid is not None
+    os.kill(pid, 9)  # the machine's doing, not the reader's
+    wait(run, "stopped")
+    checked(at.run())
+    assert "without saying so" in said(at, "warning")
+    at.button(key="resume").click()
+    checked(at.run())
+    wait(run, "running", step=1)
+
     checked(at.run())
     at.button(key="stop").click()
     checked(at.run())
     wait(run, "stopped")
     checked(at.run())
     assert "Stopped at step" in said(at, "info") and not at.button(key="resume").disabled
-
-
-def test_a_trainer_that_was_killed_is_told_and_can_go_on(runs_folder: Path) -> None:
-    run = jobs.start(config(runs_folder, steps=1_000_000), "killed").run
-    wait(run, "running", step=5)
-    pid = run.status().pid
-    assert pid is not None
-    os.kill(pid, 9)
-    wait(run, "stopped")
-    at = open_page("train", run="killed")
-    assert "without saying so" in said(at, "warning")
-    at.button(key="resume").click()
-    checked(at.run())
-    wait(run, "running", step=1)
-    end(run)
 
 
 def test_the_first_look_is_small_and_built_in() -> None:

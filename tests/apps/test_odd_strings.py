@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from apps import elsewhere
 from apps.widgets.plain import plain
 from apps.widgets.prompt_bar import tokenize
-from tests.apps.opening import checked, open_page
+from tests.apps.opening import PAGES, checked, open_page
 
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PARTS = (
@@ -80,31 +80,34 @@ def test_no_string_opens_a_folder_that_is_not_offered(tmp_path_factory: pytest.T
     assert asked.on_hub and re.fullmatch(r"[\w.\-]+(/[\w.\-]+)?", asked.source) and not Path(asked.source).exists()
 
 
-@pytest.mark.parametrize("page", ["lens", "attention", "anatomy"])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(prompt=odd, step=odd, layer=odd, head=odd, token=odd, lang=odd, statistic=odd, guide=odd, run=odd)
-def test_no_link_raises_and_the_selection_stays(
-    page: str,
-    runs: Path,
-    prompt: str,
-    step: str,
-    layer: str,
-    head: str,
-    token: str,
-    lang: str,
-    statistic: str,
-    guide: str,
-    run: str,
-) -> None:
-    link = dict(
-        prompt=prompt, step=step, layer=layer, head=head, token=token, lang=lang, statistic=statistic, guide=guide
-    )
+links = st.fixed_dictionaries(
+    dict.fromkeys(("prompt", "step", "layer", "head", "token", "lang", "statistic", "guide", "do", "target"), odd)
+)
+following = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+
+
+def follow(page: str, link: dict[str, str], run: str) -> None:
+    """Open a link, then in the same tab one to a run that may not be there; nothing raises, the choice stays."""
     at = open_page(page, run="tiny", **link)
     assert at.selectbox(key="run").value == "tiny"
-    at.query_params["run"] = run  # and then a link to a run that may not be there
+    at.query_params["run"] = run
     checked(at.run())
     kept = at.selectbox(key="run").value
     checked(at.run())
     assert at.selectbox(key="run").value == kept
     for element in at.html:
         assert "<b>" not in element.value and "</script>" not in element.value
+
+
+@settings(following, max_examples=12)
+@given(page=st.sampled_from(PAGES), link=links, run=odd)
+def test_no_link_raises_and_the_selection_stays(runs: Path, page: str, link: dict[str, str], run: str) -> None:
+    follow(page, link, run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES)
+@settings(following, max_examples=200)
+@given(link=links, run=odd)
+def test_two_hundred_links_to_every_page(runs: Path, page: str, link: dict[str, str], run: str) -> None:
+    follow(page, link, run)
