@@ -15,7 +15,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "Any run of the runs folder: arms of a study too, and models of other makers once they are opened.",
         "运行文件夹里的任何一次运行：包括研究的各个分支，以及已经打开的其他来源的模型。",
     ),
-    "compare.step_b": ("at its checkpoint", "的检查点"),
+    "compare.step_b": ("at its checkpoint", "它的检查点"),
     "compare.sides": ("A is {a}, B is {b}", "A 是 {a}，B 是 {b}"),
     "compare.same": (
         "Both sides are the same checkpoint: every difference is 0. Choose another run or checkpoint.",

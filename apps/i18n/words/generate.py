@@ -52,8 +52,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "generate.refused": ("Generation was refused: {reason}", "无法生成：{reason}"),
     "generate.unseeded": ("Drawn without a seed: the next one will differ.", "没有用种子：下次会不同。"),
     "generate.strip_help": (
-        "Deeper blue: more probable. Hover over a token for the alternatives.",
-        "蓝色越深概率越大。悬停在词元上看其他可能。",
+        "The bluer, the more probable, from 0 to 1. Hover over a token for the alternatives.",
+        "越蓝概率越大，从 0 到 1。悬停在词元上看其他可能。",
     ),
     "generate.table": ("Every token and its alternatives", "每个词元及其他可能"),
     "generate.index": ("No.", "序号"),
