@@ -59,6 +59,7 @@ def study(options: StudyOptions) -> int:
 
 def _run(options: StudyOptions) -> int:
     from lab.studies import ExecutorError, StudyFolder, find_study, make_executor, run_study, studies_root
+    from lab.studies.execute import disk_full, reason
     from lab.studies.report import write_report
 
     chosen = find_study(str(options.name))
@@ -70,12 +71,16 @@ def _run(options: StudyOptions) -> int:
                 chosen, options.tier, executor=executor, root=options.root, seeds=options.seeds,
                 exploratory=options.exploratory, on_stage=live.stage, on_change=live.change,
             )  # fmt: skip
+        write_report(folder)
     except ExecutorError as problem:
         raise ValueError(f"{problem} Go on: {_again(options)}") from None
     except KeyboardInterrupt:
         print(f"\nStopped; the runs are kept. Go on: {_again(options)}", file=sys.stderr)
         raise
-    write_report(folder)
+    except OSError as problem:
+        if not disk_full(problem):
+            raise
+        raise ValueError(f"Stopped: {reason(problem)}. Finished runs are kept. Go on: {_again(options)}") from None
     _print_result(result)
     print(f"Report: {folder.path / 'report.html'}")
     return 0

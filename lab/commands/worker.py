@@ -27,6 +27,7 @@ class Worker:
 def worker(options: Worker) -> int:
     """Work until there is nothing left."""
     from lab.studies import StudyFolder, list_studies, studies_root
+    from lab.studies.execute import disk_full, reason
     from lab.studies.folder import Job
     from lab.studies.worker import work
 
@@ -49,7 +50,12 @@ def worker(options: Worker) -> int:
         outcome = folder.outcome(job.id)
         print(f"{folder.path.name}  {job.run}  {outcome.state if outcome else 'done'}", flush=True)
 
-    count = work(folders, wait=wait, on_job=said)
+    try:
+        count = work(folders, wait=wait, on_job=said)
+    except OSError as problem:
+        if not disk_full(problem):
+            raise
+        raise ValueError(f"{reason(problem)}. Finished runs are kept; start the worker again then.") from None
     print(f"{count} {'run' if count == 1 else 'runs'} made here.")
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import math
 from collections.abc import Callable, Mapping
@@ -26,6 +27,19 @@ class Interrupted(Exception):
 
 class DataUnavailable(OSError):
     """This machine cannot read the study's corpus, or reads another text; the run is left to another machine."""
+
+
+def reason(error: OSError) -> str:
+    """Why a machine can make no run, as a part of a sentence; a full disk is called that."""
+    if disk_full(error):
+        written = f"no space is left to write {error.filename}" if error.filename else str(error)
+        return f"the disk is full ({written}); make room on it"
+    return str(error)
+
+
+def disk_full(error: OSError) -> bool:
+    """Whether a disk, or one's share of it, is full. Libraries that write themselves tell it in words alone."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
 
 
 def execute(folder: StudyFolder, job: Job, on_step: OnStep | None = None) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from lab.runs import Run
-from lab.studies.execute import Interrupted, execute
+from lab.studies.execute import Interrupted, execute, reason
 from lab.studies.folder import Job, StudyFolder
 
 POLL_SECONDS = 0.2
@@ -115,7 +115,8 @@ def main(words: list[str] | None = None) -> int:
         try:
             work(lambda: [folder], wait=lambda: options.parent is not None)
         except OSError as error:
-            sys.stderr.write(f"{error}\n")
+            with contextlib.suppress(OSError):  # that disk may be full, too
+                sys.stderr.write(f"{reason(error)}\n")
             return HOPELESS
     return 0
 

@@ -76,7 +76,8 @@ class LocalExecutor:
                 if (
                     process.returncode == HOPELESS or lost > ATTEMPTS * self.workers
                 ):  # more than any runs that kill them
-                    raise ExecutorError(f"The workers cannot go on: {self._last_words()}. Finished runs are kept.")
+                    words = self._last_words(process.returncode)
+                    raise ExecutorError(f"The workers cannot go on: {words}. Finished runs are kept.")
             for _ in range(min(self.workers, len(waiting)) - len(self._processes)):
                 self._processes.append(self._start(folder))
             time.sleep(POLL_SECONDS)
@@ -99,9 +100,10 @@ class LocalExecutor:
             start_new_session=True,  # Ctrl-C reaches us alone; we ask the workers to save
         )
 
-    def _last_words(self) -> str:
+    def _last_words(self, code: int) -> str:
+        """What a worker said before it left with this exit code."""
         if self._log is None:
             return "they ended"
         self._log.seek(0)
         lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "they were killed"
+        return lines[-1] if lines else f"they left with exit code {code} and no word"

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from lab.studies.claims import owner
+from lab.studies.execute import reason
 from lab.studies.executors import ExecutorError, OnChange, Progress
 from lab.studies.folder import Job, StudyFolder
 
@@ -121,7 +122,7 @@ class RayExecutor:
 def _reason(error: BaseException) -> str:
     """What the task itself said, where it was the task that failed; else Ray's first line."""
     cause = getattr(error, "cause", None)
-    return str(cause) if isinstance(cause, OSError) else _first_line(error)
+    return reason(cause) if isinstance(cause, OSError) else _first_line(error)
 
 
 def _first_line(error: BaseException) -> str:
