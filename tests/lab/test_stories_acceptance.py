@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,15 @@ MINUTES = 5
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> GPT:
-    """The nano preset by the fast recipe; its seconds are those of training alone, on one thread."""
+    """The nano preset by the fast recipe, on one thread.
+
+    The minutes are of processor time, of all that training takes: corpus, tokenizer, evaluation and checkpoints too.
+    By the clock they are as many where nothing else runs; on a busy machine the clock measures the others.
+    """
     path: Path = tmp_path_factory.mktemp("stories") / "run"
-    run = train(build_run_config("stories", "nano", "fast", steps=STEPS), run=path)
-    assert run.metrics()[-1]["seconds"] < 60 * MINUTES
+    begun = time.process_time()
+    train(build_run_config("stories", "nano", "fast", steps=STEPS), run=path)
+    assert time.process_time() - begun < 60 * MINUTES
     return open_model(path)
 
 
@@ -35,8 +41,9 @@ def test_part_of_speech_is_there_to_be_read_and_chance_is_not(model: GPT) -> Non
     assert probes.control[probes.best] < 0.35
 
 
-@pytest.mark.parametrize("names", ["known", "new-pair"])
+@pytest.mark.parametrize("names", ["known", "new-pair", "unseen"])
 def test_the_giving_sentence_is_answered_with_the_right_name(model: GPT, names) -> None:
+    """Also two people whom no giving sentence joins, and an answer that no giving sentence names."""
     right = 0
     for giving in giving_prompts(100, seed=3, names=names):
         with torch.no_grad():
