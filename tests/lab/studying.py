@@ -63,6 +63,17 @@ def table(folder: StudyFolder) -> Mapping[str, Any]:
     }
 
 
+TIMES = {"seconds", "wall_seconds"}
+
+
+def columns(folder: StudyFolder) -> Mapping[str, Any]:
+    """Every line of metrics of every run, as text and without the times: equal to the byte or not equal."""
+    return {
+        job.id: [repr([(k, v) for k, v in row.items() if k not in TIMES]) for row in folder.run(job).metrics()]
+        for job in folder.jobs()
+    }
+
+
 def starts(folder: StudyFolder) -> list[int]:
     """How often each run was begun from nothing."""
     return [sum(e["event"] == "start" for e in folder.run(job).events()) for job in folder.jobs()]

@@ -107,8 +107,12 @@ def test_a_worker_helps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_a_worker_without_the_corpus_does_not_begin(tmp_path: Path, refused: Callable[..., str]) -> None:
     folder = tiny_study(tmp_path / "study", 1, corpus=tmp_path / "elsewhere.txt")
     said = refused("worker", "--root", str(folder.path), "--once")
-    assert said.startswith("residlab worker: the corpus of study cannot be read on this machine")
-    assert "elsewhere.txt" in said and not folder.outcomes()
+    assert said == (
+        f"residlab worker: the corpus of study cannot be read on this machine: '{tmp_path / 'elsewhere.txt'}' is "
+        "neither a built-in corpus (stories, shakespeare, python, induction, modular-addition, brackets) nor a file or "
+        "folder."
+    )
+    assert not folder.outcomes()
 
 
 def test_a_claim_asks_for_two_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

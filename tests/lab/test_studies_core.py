@@ -113,8 +113,16 @@ def test_a_study_that_was_cut_short_ends_with_the_same_table(tmp_path: Path) -> 
 
 def test_another_plan_is_not_put_into_the_same_folder(tmp_path: Path) -> None:
     run_study(tiny(), "smoke", executor=Here(), root=tmp_path)
-    with pytest.raises(StudyError, match="holds another plan"):
-        run_study(tiny(margin=0.5), "smoke", executor=Here(), root=tmp_path)
+    before = table(folder := StudyFolder(tmp_path / "tiny-smoke"))
+    other = tiny(margin=0.5)
+    have, want = folder.registration["sha256"][:12], str(make_plan(other, "smoke").registration["sha256"])[:12]
+    with pytest.raises(StudyError) as refused:
+        run_study(other, "smoke", executor=Here(), root=tmp_path)
+    assert have != want and str(refused.value) == (
+        f"{folder.path} holds another plan (registered as {have}, this one is {want}). A plan is not changed once it "
+        "is registered: choose another folder with --root, or delete this one."
+    )
+    assert table(folder) == before, "finished runs are kept"
 
 
 def test_a_flag_that_does_nothing_stops_the_study() -> None:
@@ -133,10 +141,15 @@ def test_a_flag_of_training_alone_is_seen_to_do_something() -> None:
 def test_arms_of_unequal_size_say_why() -> None:
     wide = Arm("wide", {"model.d_mlp": 80})
     claims = (Claim("c", "x", "y", "wide", "lower", "pre", primary=True),)
-    with pytest.raises(StudyError, match=r"wide has [\d,]+ parameters, the control pre [\d,]+"):
-        make_plan(tiny(arms=(Arm("pre"), wide), claims=claims), "smoke")
     said = dataclasses.replace(wide, unmatched="width is the question")
-    assert make_plan(tiny(arms=(Arm("pre"), said), claims=claims), "smoke").budgets[1].parameters > 0
+    pre, more = (row.parameters for row in make_plan(tiny(arms=(Arm("pre"), said), claims=claims), "smoke").budgets)
+    assert more > pre * 1.005
+    with pytest.raises(StudyError) as refused:
+        make_plan(tiny(arms=(Arm("pre"), wide), claims=claims), "smoke")
+    assert str(refused.value) == (
+        f"tiny: arm wide has {more:,} parameters, the control pre {pre:,} ({more / pre - 1:+.1%}; at most 0.5% apart "
+        "is matched). Change a width (model.d_mlp), or say in the arm's `unmatched` why it may differ."
+    )
 
 
 def test_an_arm_differs_only_in_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +161,12 @@ def test_an_arm_differs_only_in_what_it_declares(monkeypatch: pytest.MonkeyPatch
         return config.replace(training=config.training.replace(weight_decay=0.3)) if arm.name == "post" else config
 
     monkeypatch.setattr(Study, "config", sneaky)
-    with pytest.raises(StudyError, match=r"differ in training\.weight_decay \(.*\), which neither declares"):
+    with pytest.raises(StudyError) as refused:
         make_plan(study, "smoke")
+    assert str(refused.value) == (
+        "tiny: arms pre and post differ in training.weight_decay (0.1 and 0.3), which neither declares. Put it into an "
+        "arm's overrides or into the base."
+    )
 
 
 def test_one_seed_makes_no_claim(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import signal
 from collections.abc import Iterator
@@ -10,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from lab.studies import StudyFolder
 from lab.studies.worker import work
-from tests.lab.studying import SECONDS, Starting, starts, table, tiny_study, wait_for
+from tests.lab.studying import SECONDS, Starting, columns, starts, table, tiny_study, wait_for
+from tests.lab.test_cli_study import study_file
 from tests.lab.test_studies_executors import study_of, workers_of
 
 ray: Any = pytest.importorskip("ray", reason="needs Ray: pip install 'residlab[ray]'")
@@ -51,6 +55,24 @@ def plain_table(path: Path, count: int, steps: int) -> Any:
     return table(plain)
 
 
+def test_ray_makes_the_table_of_the_local_executor_to_the_byte(tmp_path: Path, starting: Starting) -> None:
+    path = study_file(tmp_path)
+    folders, tables = {}, {}
+    for executor in ("local", "ray"):
+        root = tmp_path / executor
+        words = ["study", "run", str(path), "--tier", "smoke", "--workers", "2", "--executor", executor]
+        study = starting("-m", "lab.cli", *words, "--root", str(root))
+        _, said = study.communicate(timeout=SECONDS)
+        assert study.returncode == 0, said
+        folders[executor] = folder = StudyFolder(root / "tiny-smoke")
+        assert folder.complete and starts(folder) == [1] * 6
+        rows = csv.DictReader(io.StringIO((folder.path / "results.csv").read_text()))
+        tables[executor] = [{name: text for name, text in row.items() if name != "seconds"} for row in rows]
+    assert len(tables["ray"]) == 6 and tables["ray"] == tables["local"]
+    assert columns(folders["ray"]) == columns(folders["local"])
+    assert all(len(lines) > 3 for lines in columns(folders["ray"]).values())
+
+
 def test_ray_makes_the_table_of_one_machine_though_a_worker_is_killed(tmp_path: Path, starting: Starting) -> None:
     folder = tiny_study(tmp_path / "study", 4, steps=400)
     study = starting(*study_of(folder, "ray"))
@@ -62,16 +84,24 @@ def test_ray_makes_the_table_of_one_machine_though_a_worker_is_killed(tmp_path: 
     assert starts(folder) == [1] * 4
 
 
-def test_a_lost_node_costs_no_run(tmp_path: Path, starting: Starting, cluster: Any) -> None:
-    folder = tiny_study(tmp_path / "study", 3, steps=1500)
+@pytest.mark.parametrize("study_dies", [False, True])
+def test_a_lost_node_costs_no_run(study_dies: bool, tmp_path: Path, starting: Starting, cluster: Any) -> None:
+    folder = tiny_study(tmp_path / "study", 3, steps=200)
     node = cluster.add_node(num_cpus=1)
     study = starting("-c", ON_CLUSTER, str(folder.path), cluster.address)
-    wait_for(lambda: workers_of(folder))
-    cluster.add_node(num_cpus=1)
+    runs = [folder.run(job) for job in folder.jobs()]
+    wait_for(lambda: any(run.exists() and len(run.metrics()) > 10 for run in runs))
     cluster.remove_node(node, allow_graceful=False)  # kill -9 of the node and everything on it
+    assert len(folder.outcomes()) < 3, "in the middle"
+    if study_dies:
+        study.kill()
+        study.communicate()
+        study = starting("-c", ON_CLUSTER, str(folder.path), cluster.address)  # the same command again
+    cluster.add_node(num_cpus=1)
     _, said = study.communicate(timeout=SECONDS)
     assert study.returncode == 0, said
-    assert table(folder) == plain_table(tmp_path / "plain", 3, 1500)
+    assert table(folder) == plain_table(tmp_path / "plain", 3, 200)
+    assert columns(folder) == columns(StudyFolder(tmp_path / "plain"))
     assert starts(folder) == [1] * 3
 
 
