@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.runs import list_runs, queue
 from tests.apps.training import train_all
 from tests.e2e.serving import Server, serving
 
@@ -20,6 +22,18 @@ def server(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     home = tmp_path_factory.mktemp("served")
     with serving(train_all(home), home / "server.log") as served:
         yield served
+
+
+@pytest.fixture
+def empty(browser: Browser, tmp_path: Path) -> Iterator[tuple[Server, Path]]:
+    """A server whose runs folder is empty; what is started in it ends with the test."""
+    runs = tmp_path / "runs"
+    with serving(runs, tmp_path / "server.log") as served:
+        yield served, runs
+        waiting = queue.waiting_runs(runs)
+        for run in list_runs(runs):
+            if run in waiting or run.status().active:
+                run.request_stop()
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
+    from lab.runs import Run, RunStatus
+
 PROJECT = Path(__file__).resolve().parents[2]
 FLAGS = (
     "--no-sandbox",
@@ -111,3 +113,14 @@ def settled(page: Page) -> None:
 def widget(page: Page, key: str) -> Locator:
     """The element with this key."""
     return page.locator(f".st-key-{key.replace('.', '-')}")
+
+
+def wait_for(run: Run, *states: str, step: int = 0, seconds: float = 240.0) -> RunStatus:
+    """Wait until a run's folder says one of these states at this step or later."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        status = run.status()
+        if status.state in states and status.step >= step:
+            return status
+        time.sleep(0.1)
+    raise AssertionError(f"{run.status()} after {seconds} s, waiting for {states} at step {step}\n{run.log()}")

@@ -3,49 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.runs import Run, list_runs
-from tests.e2e.serving import PATIENCE, Server, serving, settled, widget
+from tests.e2e.serving import PATIENCE, Server, settled, wait_for, widget
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def empty(browser: Browser, tmp_path: Path) -> Iterator[tuple[Server, Path]]:
-    """A server whose runs folder is empty."""
-    runs = tmp_path / "runs"
-    with serving(runs, tmp_path / "server.log") as served:
-        yield served, runs
-        for run in list_runs(runs):
-            if run.status().active:
-                run.request_stop()
-
-
-def wait_for_state(run: Run, *states: str, seconds: float = 180.0) -> str:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if (state := run.status().state) in states:
-            return state
-        time.sleep(0.2)
-    raise AssertionError(f"{run.status()} after {seconds} s, waiting for {states}\n{run.log()}")
-
-
-def wait_for_step(run: Run, step: int, seconds: float = 180.0) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if run.status().step >= step:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{run.status()} after {seconds} s, waiting for step {step}\n{run.log()}")
 
 
 def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Page) -> None:
@@ -56,7 +25,7 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
     page.wait_for_url(re.compile("run=first-look"), timeout=PATIENCE)
 
     run = Run(runs / "first-look")
-    wait_for_step(run, 20)
+    wait_for(run, "running", step=20)
     page.reload()  # F5: a new session, which finds the run by its address and its folder
     settled(page)
     assert "run=first-look" in page.url
@@ -64,13 +33,13 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
     assert [found.id for found in list_runs(runs)] == ["first-look"], "a second job was started"
 
     widget(page, "stop").get_by_role("button").click()
-    assert wait_for_state(run, "stopped", "done") == "stopped"
+    assert wait_for(run, "stopped", "done").state == "stopped"
     page.get_by_text(re.compile(r"Stopped at step \d+ of 300")).wait_for(timeout=PATIENCE)
     stopped_at = run.status().step
     assert 20 <= stopped_at < 300
 
     widget(page, "resume").get_by_role("button").click()
-    wait_for_state(run, "done")
+    wait_for(run, "done")
     page.get_by_text("done, 300 steps").first.wait_for(timeout=PATIENCE)
     assert [row["step"] for row in run.metrics()] == sorted({row["step"] for row in run.metrics()})
     curves = "document.querySelectorAll('.st-key-loss_curves .js-plotly-plot').length === 1"
