@@ -71,7 +71,7 @@ def triple_strip(
         f"{what} of {len(first)} tokens: {names[0]} {number(mean[0])} on average, {names[1]} {number(mean[1])}, "
         f"{names[2]} {number(mean[2])}. Colour to {limit(most)}."
     )
-    fig = bare_figure(template, title=title, alt=alt, height=300)
+    fig = bare_figure(template, title=title, alt=alt, height=340)
     _add_rows(fig, rows[:2], [0, 1], what, signed, most, template, bar=(0.66, 0.6))
     _add_rows(fig, rows[2:], [2], shown_names[2], True, most, template, bar=(0.12, 0.5))
     _add_cells(fig, rows, hidden, texts, shown_names, what, len(texts) < WRITTEN_BELOW, template)
