@@ -97,7 +97,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = words_for(study_file(tmp_path), small_disk / "studies")
     filler, folder = small_disk / "filler", StudyFolder(small_disk / "studies" / "tiny-smoke")
-    filler.write_bytes(bytes(3600 * 1024))  # what is left holds about three of the six runs
+    filler.write_bytes(bytes(3800 * 1024))  # what is left holds about three of the six runs
     assert main(words) == BAD_INPUT
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("residlab study: The workers cannot go on: the disk is full (")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -21,6 +22,7 @@ from lab.studies.folder import Job, StudyFolder
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 30.0  # for runs to save when asked to stop
 RETRIES = 3
+CONNECT_SECONDS = 10.0
 
 
 def _execute(folder: str, job: str) -> bool:
@@ -59,6 +61,7 @@ class RayExecutor:
                 options |= {"object_store_memory": 100 * 2**20}
             else:
                 options |= {"address": self.address}
+                _require_listener(self.address)
             try:
                 ray.init(**options)
             except Exception as error:  # Ray raises that very class, too: a node that does not come up in time
@@ -117,6 +120,17 @@ class RayExecutor:
                 with contextlib.suppress(OSError):
                     folder.run(job).request_stop()
             time.sleep(POLL_SECONDS)
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address HOST:PORT at which nothing listens: Ray itself goes on asking there for minutes."""
+    host, _, port = address.rpartition(":")
+    if "/" in address or not host or not port.isdigit():
+        return  # "auto", or Ray's own kinds of address
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ExecutorError(f"No Ray cluster answers at {address}: {_first_line(error)}") from None
 
 
 def _reason(error: BaseException) -> str:
