@@ -170,7 +170,7 @@ def download(name: str, *, weights: bool = True, on_download: Callable[[int, int
     from huggingface_hub import errors
 
     def fetch(patterns: list[str]) -> Path:
-        wanted = {"allow_patterns": patterns, "ignore_patterns": ["*/*"]}
+        wanted: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": ["*/*"]}
         if on_download is None:
             return Path(huggingface_hub.snapshot_download(name, **wanted))
         return Path(_told(on_download, lambda bar: huggingface_hub.snapshot_download(name, tqdm_class=bar, **wanted)))
@@ -209,7 +209,7 @@ def _told(on_download: Callable[[int, int], None], fetch: Callable[[type], str])
 
     bars: list[Any] = []
 
-    class Counted(tqdm):  # type: ignore[misc]
+    class Counted(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **(kwargs | {"disable": False, "file": io.StringIO()}))
             bars.append(self)
