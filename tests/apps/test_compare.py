@@ -106,4 +106,4 @@ def test_what_the_other_tokenizer_does_not_know_is_said_in_chinese(runs: Path) -
     vocabulary = json.loads(file.read_text(encoding="utf-8"))
     file.write_text(json.dumps(vocabulary).replace('"m"', '"Z"'), encoding="utf-8")
     at = open_page("compare", run="tiny", run_b="single", prompt="the mat", lang="zh")
-    assert "single@6 读不了这个提示：词元化不认识其中 1 个字符：'m'" in said(at, "error").replace("\\", "")
+    assert "single@12 读不了这个提示：词元化不认识其中 1 个字符：'m'" in said(at, "error").replace("\\", "")
