@@ -15,6 +15,8 @@ from lab.studies import StudyFolder
 from tests.lab.studying import starts, table
 from tests.lab.test_cli_study import study_file
 
+DISK = 16 * 2**20  # bytes; a report alone takes some five million of them
+
 # A worker to whose disk nothing is written any more once two runs are finished.
 FULL = """
 import errno, sys
@@ -79,13 +81,13 @@ def test_a_full_disk_under_the_study_itself(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of four megabytes. Needs the right to mount one."""
+    """A disk of 16 MiB. Needs the right to mount one."""
     path = tmp_path / "disk"
     path.mkdir()
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         pytest.skip("needs root, to mount a small disk")
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(path)], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"needs a small disk, and this machine mounts none: {mounted.stderr.strip()}")
@@ -95,9 +97,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = words_for(study_file(tmp_path), small_disk / "studies")
+    words, plain = words_for(study_file(tmp_path), small_disk / "studies"), tmp_path / "plain"
+    assert main(words_for(tmp_path / "tiny.py", plain)) == DONE
+    files = [file for file in plain.rglob("*") if file.is_file() and not file.name.startswith(("report", "results"))]
+    needed = sum(-(-file.stat().st_size // 4096) * 4096 for file in files)
     filler, folder = small_disk / "filler", StudyFolder(small_disk / "studies" / "tiny-smoke")
-    filler.write_bytes(bytes(3800 * 1024))  # what is left holds about three of the six runs
+    filler.write_bytes(bytes(DISK - needed * 6 // 10))  # room for the plan and some of the six runs
     assert main(words) == BAD_INPUT
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("residlab study: The workers cannot go on: the disk is full (")
@@ -108,6 +113,4 @@ def test_a_disk_that_is_really_full(tmp_path: Path, small_disk: Path, capsys: py
     assert main(words) == DONE
     assert folder.complete and starts(folder) == [1] * 6
     assert {name: table(folder)[name] for name in finished} == finished
-    plain = words_for(tmp_path / "tiny.py", tmp_path / "plain")
-    assert main(plain) == DONE
-    assert table(folder) == table(StudyFolder(tmp_path / "plain" / "tiny-smoke"))
+    assert table(folder) == table(StudyFolder(plain / "tiny-smoke"))
