@@ -100,16 +100,21 @@ def _numbers(page: Inspected, effect: InterventionEffect, target: Target) -> Non
     if len(page.prompt) > 1:
         before, after = (float(np.mean(x[:-1])) for x in (effect.loss_before, effect.loss_after))
         loss.metric(
-            t("interventions.mean_loss"), f"{after:.3f}", f"{after - before:+.3f}", delta_color="off",
+            t("interventions.mean_loss"), f"{after:.3f}", _change(before, after), delta_color="off",
             help=t("interventions.mean_loss_help"),
         )  # fmt: skip
     else:
         loss.caption(t("interventions.one_token"))
     before, after = (_logit(x[position], token, versus) for x in (effect.logits_before, effect.logits_after))
-    logit.metric(plain(_target_name(page, target)), f"{after:.3f}", f"{after - before:+.3f}", delta_color="off")
+    logit.metric(plain(_target_name(page, target)), f"{after:.3f}", _change(before, after), delta_color="off")
     p_before, p_after = (float(_softmax(x[position])[token]) for x in (effect.logits_before, effect.logits_after))
-    chance.metric(t("interventions.probability"), f"{p_after:.3f}", f"{p_after - p_before:+.3f}", delta_color="off")
+    chance.metric(t("interventions.probability"), f"{p_after:.3f}", _change(p_before, p_after), delta_color="off")
     far.metric(t("interventions.kl"), f"{float(effect.kl[position]):.3f}", help=t("interventions.kl_help"))
+
+
+def _change(before: float, after: float) -> str | None:
+    """What to show beside a number; nothing where nothing changed, for an arrow beside zero points nowhere."""
+    return f"{after - before:+.3f}" if after != before else None
 
 
 def _logit(logits: Any, token: int, versus: int | None) -> float:
