@@ -200,7 +200,7 @@ def test_a_full_disk_ends_the_worker_and_keeps_what_is_done(
 
     monkeypatch.setattr(trainer.Run, "append", full)
     assert worker_module.main([str(folder.path)]) == HOPELESS
-    assert "No space left on device" in capsys.readouterr().err
+    assert "the disk is full" in capsys.readouterr().err
     assert [outcome.state for outcome in folder.outcomes().values()] == ["done"]
     monkeypatch.undo()
     assert finish(folder) == 2, "with space again the others are made"
