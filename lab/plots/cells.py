@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lab.plots.theme import bar_title, bare_figure, cell_number, integer_axis, limit, theme
+from lab.plots.ink import inked
+from lab.plots.theme import Scale, bar_title, bare_figure, cell_number, integer_axis, limit, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -60,19 +61,20 @@ def heatmap(
     shown = np.where(masked, np.nan, values.astype(np.float32, copy=False))
     low, high = _range(shown, colours, low, high)
     coloured = np.where(np.isfinite(shown), shown, np.nan).astype(np.float32)
+    scale = theme(template).diverging if colours == "diverging" else theme(template).sequential
 
     fig = bare_figure(template, title=title, alt=alt, height=max(240, min(720, 130 + 26 * rows)))
     trace = go.Heatmap(
         z=coloured,
         zmin=low,
         zmax=high,
-        colorscale=theme(template).diverging if colours == "diverging" else theme(template).sequential,
+        colorscale=scale,
         colorbar=dict(title=dict(text=bar_title(what, f"{limit(low)} to {limit(high)}")), thickness=12, outlinewidth=0),
         hoverongaps=False,
         xgap=1 if columns <= 64 else 0,
         ygap=1 if rows <= 64 else 0,
     )
-    _add_text(trace, shown, cell_text, low, high)
+    _add_text(trace, shown, cell_text, low, high, scale)
     _add_hover(trace, shown, masked, hover, what)
     fig.add_trace(trace)
     _add_marks(fig, shown, masked, theme(template).ink)
@@ -107,7 +109,9 @@ def _range(shown: np.ndarray, colours: str, low: float | None, high: float | Non
     return low, high if high > low else low + 1.0
 
 
-def _add_text(trace: go.Heatmap, shown: np.ndarray, cell_text: np.ndarray | None, low: float, high: float) -> None:
+def _add_text(
+    trace: go.Heatmap, shown: np.ndarray, cell_text: np.ndarray | None, low: float, high: float, scale: Scale
+) -> None:
     """Given text, or numbers where there are few; a cell beyond the colour range carries a triangle either way."""
     if cell_text is None:
         cell_text = np.full(shown.shape, "", dtype=object)
@@ -118,7 +122,9 @@ def _add_text(trace: go.Heatmap, shown: np.ndarray, cell_text: np.ndarray | None
     above, below = finite & (shown > high + margin), finite & (shown < low - margin)
     cell_text = np.where(above, "▲", np.where(below, "▼", "")).astype(object) + cell_text
     if cell_text.any():
-        trace.update(text=cell_text.tolist(), texttemplate="%{text}", textfont=dict(size=11))
+        trace.update(
+            text=inked(cell_text, shown, low, high, scale).tolist(), texttemplate="%{text}", textfont=dict(size=11)
+        )
 
 
 def _add_hover(trace: go.Heatmap, shown: np.ndarray, masked: np.ndarray, hover: Hover | None, what: str) -> None:

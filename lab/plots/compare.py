@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lab.plots.ink import inked
 from lab.plots.theme import (
     LEGEND_BELOW,
     LEGEND_MARGIN,
@@ -142,8 +143,9 @@ def _add_cells(
     """A marker in every cell for hover and clicks, with its number where there is room, or the sign of a bad value."""
     import plotly.graph_objects as go
 
-    fig.data[0].update(**_numbers(rows[:2], written))
-    fig.data[1].update(**_numbers(rows[2:], written))
+    if written:
+        _write_numbers(fig.data[0], rows[:2])
+        _write_numbers(fig.data[1], rows[2:])
     y, x = (index.ravel() for index in np.indices(rows.shape))
     keep = ~hidden[x]
     x, y = x[keep], y[keep]
@@ -170,11 +172,10 @@ def _add_cells(
     )
 
 
-def _numbers(values: np.ndarray, written: bool) -> dict[str, object]:
-    if not written:
-        return {}
-    text = [[cell_number(v) if np.isfinite(v) else "" for v in row] for row in values]
-    return {"text": text, "texttemplate": "%{text}", "textfont": dict(size=10)}
+def _write_numbers(trace: go.Heatmap, values: np.ndarray) -> None:
+    text = np.vectorize(lambda v: cell_number(v) if np.isfinite(v) else "", otypes=[object])(values)
+    text = inked(text, values, trace.zmin, trace.zmax, list(trace.colorscale))
+    trace.update(text=text.tolist(), texttemplate="%{text}", textfont=dict(size=10))
 
 
 def triple_maps(
@@ -222,7 +223,8 @@ def triple_maps(
         if max(values.shape) < WRITTEN_SIDE:
             text = np.vectorize(lambda v: cell_number(v) if np.isfinite(v) else "", otypes=[object])(values)
         beyond = np.isfinite(values) & (np.abs(values) > most * (1 + 1e-6))
-        text = np.where(beyond, "▲", "") + text
+        low, scale = (-most, colours.diverging) if signed else (0.0, colours.sequential)
+        text = inked(np.where(beyond, "▲", "") + text, values, low, most, scale)
         hover = [
             [
                 "" if hidden[r, c] else f"{y_title} {r} “{rows[r]}” → {x_title} {c} “{columns[c]}”<br>"
@@ -231,14 +233,14 @@ def triple_maps(
             ]
             for r in range(n_rows)
         ] if values.size <= 20_000 else None  # fmt: skip
-        scale_title = bar_title(escaped(name) if signed else what, f"{limit(-most) if signed else 0} to {limit(most)}")
+        scale_title = bar_title(escaped(name) if signed else what, f"{limit(low)} to {limit(most)}")
         named = "%{hovertext}" if hover is not None else "%{y} → %{x}: %{z}"
         fig.add_trace(
             go.Heatmap(
                 z=np.where(np.isfinite(values), values, np.nan).astype(np.float32),
-                zmin=-most if signed else 0.0,
+                zmin=low,
                 zmax=most,
-                colorscale=colours.diverging if signed else colours.sequential,
+                colorscale=scale,
                 showscale=place != 1,
                 colorbar=dict(
                     title=dict(text=scale_title, font=dict(size=10)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -86,7 +87,7 @@ def test_the_figures_draw_the_films_numbers(template):
     assert "L0H1 goes from 0.200 to not a number" in fig.layout.meta["alt"]
     grid = film_grid(series, chosen=(0, 1), threshold=0.3, template=template)
     assert grid.data[0].z.tolist()[0] == pytest.approx([0.1, 0.6]) and grid.data[0].zmax == 1.0
-    assert list(grid.data[0].text[0]) == ["", "0.60"]
+    assert [re.sub(r"<[^>]*>", "", cell) for cell in grid.data[0].text[0]] == ["", "0.60"]
     layers = Dynamics(np.array([0, 8]), np.array([[1.0, 2.0], [3.0, 4.0]]), ("L0", "L1"), "grad_norm", "r")
     panels = layer_curves({"grad_norm": layers, "residual_rms": layers}, step=0, template=template)
     assert len(panels.data) == 4 and panels.layout.yaxis2.type == "log"
