@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lab.plots.cells import HOVER_LIMIT, heatmap
-from lab.plots.theme import CLEAR, Label, Scale, bar_title, bare_figure, check_labels, escaped, number, theme
+from lab.plots.pixels import as_codes, palette, picture_uri
+from lab.plots.theme import Label, bar_title, bare_figure, check_labels, escaped, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from lab.analysis import AttentionPatterns, HeadScores
 
 WEIGHT_NAMES = {"pattern": "attention", "value_weighted": "value-weighted attention"}
-QUANTISED_ABOVE = 1_000_000
-"""Cells above which a mosaic is sent as bytes, 1/254 a step, a quarter of the size."""
-CODES = 255
 SCORE_NAMES = {
     "induction": "induction score",
     "previous_token": "previous-token score",
@@ -36,21 +34,22 @@ def attention_mosaic(
     scores: HeadScores | None = None,
     template: str = "light",
 ) -> go.Figure:
-    """Every head's pattern as one tile of a single heatmap: a column a head, a row a layer, later layers higher.
+    """Every head's pattern as one tile of a single picture: a column a head, a row a layer, later layers higher.
 
     In each tile rows are queries (destinations), first at the top, and columns keys (sources). A tile is at most
     ``tile`` cells wide: of a longer prompt each cell shows the largest weight of a block of positions, which the
-    title says; None draws every position. An invisible marker a tile carries (layer, head) as ``customdata``, for
-    clicks, and the head's name, with its ``scores`` if given, for hover.
+    title says; None draws every position. Colours come in 255 steps; the numbers are in ``patterns``. An invisible
+    marker a tile carries (layer, head) as ``customdata``, for clicks, and the head's name, with its ``scores`` if
+    given, for hover.
     """
     import plotly.graph_objects as go
 
     n_layers, n_heads, n_pos, _ = patterns.pattern.shape
     block = 1 if tile is None else max(1, -(-n_pos // tile))
-    shown = _largest_in_blocks(patterns.display(weighting), block)
+    shown = _largest_in_blocks(patterns, weighting, block)
     n_cells = shown.shape[-1]
     side, centre = n_cells + 1 + n_cells // 32, (n_cells - 1) / 2  # blank lines that show at any size
-    z = _tiles(shown, side)
+    codes = _tiles(as_codes(shown), side)
     what = WEIGHT_NAMES[weighting]
     note = "" if block == 1 else f", each cell the largest of {block} × {block} positions"
     title = f"{what.capitalize()}, all heads{note}"
@@ -58,64 +57,60 @@ def attention_mosaic(
         f"Mosaic of {what} for {n_layers} layers (rows, later ones higher) and {n_heads} heads (columns) over "
         f"{n_pos} tokens; in each tile rows are destinations and columns sources. Colour from 0 to 1{note}."
     )
+    scale = theme(template).sequential
     fig = bare_figure(template, title=title, alt=alt, height=max(260, min(1000, 90 + 78 * n_layers)))
+    fig.add_trace(go.Image(source=picture_uri(codes, palette(scale)), hoverinfo="skip", name=what))
     colorbar = dict(title=dict(text=bar_title(what, "0 to 1")), thickness=12, outlinewidth=0)
-    scale, high = theme(template).sequential, 1
-    if z.size > QUANTISED_ABOVE:
-        z, scale = _as_bytes(z, scale)
-        high = CODES
-        colorbar |= dict(tickmode="array", tickvals=[1, 128, CODES], ticktext=["0", "0.5", "1"])
-    fig.add_trace(go.Heatmap(z=z, zmin=0, zmax=high, colorscale=scale, colorbar=colorbar, hoverinfo="skip", name=what))
-    _add_tile_targets(fig, patterns, scores, side, centre)
+    fig.add_trace(_tile_targets(patterns, scores, side, centre))
+    fig.data[1].marker.update(cmin=0, cmax=1, colorscale=scale, colorbar=colorbar, showscale=True)
 
     heads = dict(tickvals=[h * side + centre for h in range(n_heads)], ticktext=[f"H{h}" for h in range(n_heads)])
     names = [f"L{layer}" for layer in patterns.layers[::-1]]
     layers = dict(tickvals=[row * side + centre for row in range(n_layers)], ticktext=names)
-    shared = dict(type="linear", tickmode="array", showgrid=False)
-    fig.update_xaxes(**shared, **heads, title="head", range=[-0.5, z.shape[1] - 0.5])
-    fig.update_yaxes(**shared, **layers, title="layer", range=[z.shape[0] - 0.5, -0.5])
+    # An image wants square pixels and a plot cut to them; tiles fill the width.
+    shared = dict(type="linear", tickmode="array", showgrid=False, scaleanchor=False, constrain="range")
+    fig.update_xaxes(**shared, **heads, title="head", range=[-0.5, codes.shape[1] - 0.5])
+    fig.update_yaxes(**shared, **layers, title="layer", range=[codes.shape[0] - 0.5, -0.5])
     fig.update_layout(hoverdistance=-1)
     return fig
 
 
-def _largest_in_blocks(x: np.ndarray, block: int) -> np.ndarray:
-    """[layer, head, query, key] with each block x block square of positions replaced by its largest visible weight."""
+def _largest_in_blocks(patterns: AttentionPatterns, weighting: str, block: int) -> np.ndarray:
+    """[layer, head, query, key] with each block x block square of positions replaced by its largest visible weight.
+
+    NaN where a square holds none. A head at a time, rows before columns: of 144 heads the whole would be gigabytes.
+    """
+    weights = _weights(patterns, weighting)
     if block == 1:
-        return x
-    n = x.shape[-1]
+        return np.where(patterns.masked, np.nan, weights)
+    n_layers, n_heads, n, _ = weights.shape
     short = -n % block
-    x = np.pad(x, ((0, 0), (0, 0), (0, short), (0, short)), constant_values=np.nan)
-    blocks = x.reshape(*x.shape[:2], (n + short) // block, block, (n + short) // block, block)
-    return np.fmax.reduce(np.fmax.reduce(blocks, axis=5), axis=3)
+    starts = range(0, n + short, block)
+    largest = np.empty((n_layers, n_heads, len(starts), len(starts)), dtype=np.float32)
+    padded = np.full((n + short, n + short), np.nan, dtype=weights.dtype)
+    for layer in range(n_layers):
+        for head in range(n_heads):
+            np.copyto(padded[:n, :n], weights[layer, head], where=~patterns.masked)
+            rows = np.fmax.reduce(padded.reshape(len(starts), block, -1), axis=1)
+            columns = rows.reshape(len(starts), len(starts), block)
+            np.fmax.reduce(columns, axis=2, out=largest[layer, head])
+    return largest
 
 
 def _tiles(x: np.ndarray, side: int) -> np.ndarray:
-    """[layer, head, row, column] as one image, a tile every ``side`` cells, blank between, the last layer on top."""
+    """[layer, head, row, column] as one image, a tile every ``side`` cells, 0 between, the last layer on top."""
     n_layers, n_heads, n, _ = x.shape
-    image = np.full((n_layers, side, n_heads, side), np.nan, dtype=np.float32)
+    image = np.zeros((n_layers, side, n_heads, side), dtype=x.dtype)
     image[:, :n, :, :n] = x[::-1].transpose(0, 2, 1, 3)
     return image.reshape(n_layers * side, n_heads * side)[: n - side, : n - side]
 
 
-def _as_bytes(z: np.ndarray, scale: Scale) -> tuple[np.ndarray, Scale]:
-    """(codes, colour scale): 1 to 255 for 0 to 1, and a clear colour at 0 for blank cells.
-
-    Blank is 0 and not 255 because it is the commonest code: 255 is a slash in base64, and plotly writes each slash
-    of a page's JSON as six characters.
-    """
-    codes = np.where(np.isnan(z), 0, 1 + np.rint(np.clip(z, 0, 1) * (CODES - 1))).astype(np.uint8)
-    first = 1 / CODES
-    squeezed = [(first + at * (1 - first), colour) for at, colour in scale]
-    return codes, [(0.0, CLEAR), (first - 1e-4, CLEAR), *squeezed]
-
-
-def _add_tile_targets(
-    fig: go.Figure, patterns: AttentionPatterns, scores: HeadScores | None, side: int, centre: float
-) -> None:
+def _tile_targets(patterns: AttentionPatterns, scores: HeadScores | None, side: int, centre: float) -> go.Scatter:
     """A marker over each tile to hover and click, and a sign on tiles that hold something that is no number."""
     import plotly.graph_objects as go
 
     n_heads = patterns.pattern.shape[1]
+    sums = patterns.pattern.sum(axis=(2, 3))  # finite only where every weight is
     x, y, names, pairs, signs = [], [], [], [], []
     for row, layer in enumerate(patterns.layers[::-1].tolist()):
         for head in range(n_heads):
@@ -125,23 +120,21 @@ def _add_tile_targets(
             lines = [f"L{layer}H{head}"]
             if scores is not None:
                 lines += [f"{name} {number(getattr(scores, key)[layer, head], 2)}" for key, name in SCORE_NAMES.items()]
-            sound = np.isfinite(patterns.pattern[-1 - row, head]).all()
+            sound = np.isfinite(sums[-1 - row, head])
             signs.append("" if sound else "×")
             names.append("<br>".join(lines if sound else [*lines, "holds values that are not numbers"]))
-    fig.add_trace(
-        go.Scatter(
-            x=x,
-            y=y,
-            mode="markers+text",
-            marker=dict(symbol="square", size=28, opacity=0),
-            text=signs,
-            textfont=dict(size=22),
-            customdata=np.array(pairs),
-            hovertext=names,
-            hovertemplate="%{hovertext}<extra></extra>",
-            name="heads",
-            showlegend=False,
-        )
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="markers+text",
+        marker=dict(symbol="square", size=28, opacity=0),
+        text=signs,
+        textfont=dict(size=22),
+        customdata=np.array(pairs),
+        hovertext=names,
+        hovertemplate="%{hovertext}<extra></extra>",
+        name="heads",
+        showlegend=False,
     )
 
 
@@ -158,7 +151,7 @@ def attention_head(
     row = _row_of(patterns, layer, head)
     tokens = [escaped(label, 14) for label in check_labels(labels, patterns.token_texts)]
     what = WEIGHT_NAMES.get(weighting, weighting)
-    values = patterns.display(weighting)[row, head]
+    values = np.where(patterns.masked, np.nan, _weights(patterns, weighting)[row, head])
     n = len(tokens)
 
     def hover(query: int, key: int) -> str:
@@ -187,6 +180,13 @@ def attention_head(
     if n * n > HOVER_LIMIT:
         fig.data[0].hovertemplate = f"query %{{y}} → key %{{x}}<br>{what} %{{z}}<extra></extra>"
     return fig.update_layout(height=max(320, min(820, 160 + 22 * n)))
+
+
+def _weights(patterns: AttentionPatterns, weighting: str) -> np.ndarray:
+    if weighting not in WEIGHT_NAMES:
+        raise ValueError(f"weighting is {weighting!r}; known are {', '.join(WEIGHT_NAMES)}.")
+    weights: np.ndarray = getattr(patterns, weighting)
+    return weights
 
 
 def _row_of(patterns: AttentionPatterns, layer: int, head: int) -> int:

@@ -22,8 +22,10 @@ Label = TokenLabel | str | int
 """How a figure names a token: its ``TokenLabel``, or display text (``result.token_texts``), not yet escaped."""
 
 CLEAR = "rgba(0,0,0,0)"
-STANDOFF = dict(title=dict(standoff=10))
-"""Between tick labels and the title of an axis; without it a title lies over long labels."""
+ALLOWED = dict(ticklabeloverflow="allow")
+"""Else plotly measures every tick label once more for whether it leaves the figure, a third of the time it draws."""
+AXIS = dict(title=dict(standoff=10), **ALLOWED)
+"""The room is between tick labels and the title; without it a title lies over long labels."""
 
 
 def _even(colours: str) -> Scale:
@@ -73,6 +75,14 @@ def theme(template: str) -> Theme:
     return THEMES[template]
 
 
+def _template() -> go.layout.Template:
+    """What every axis and colour bar of a figure has, also those that are added later."""
+    import plotly.graph_objects as go
+
+    bar = dict(colorbar=ALLOWED)
+    return go.layout.Template(layout=dict(xaxis=AXIS, yaxis=AXIS), data=dict(heatmap=[bar], scatter=[dict(marker=bar)]))
+
+
 def bare_figure(template: str, *, title: str, alt: str, height: int) -> go.Figure:
     """An empty figure. ``title`` is escaped already; ``alt`` says in words what is seen (``layout.meta["alt"]``)."""
     import plotly.graph_objects as go
@@ -80,7 +90,7 @@ def bare_figure(template: str, *, title: str, alt: str, height: int) -> go.Figur
     ink = theme(template).ink
     fig = go.Figure()
     fig.update_layout(
-        template=go.layout.Template(layout=dict(xaxis=STANDOFF, yaxis=STANDOFF)),  # for every axis, also later ones
+        template=_template(),
         title=dict(text=title, font=dict(size=15), x=0, xref="paper", xanchor="left", yref="container", y=0.97),
         font=dict(color=ink, size=12),
         paper_bgcolor=CLEAR,

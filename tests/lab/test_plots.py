@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 import re
@@ -14,6 +15,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 import torch
+from PIL import Image
 
 import lab.plots as plots
 from lab.analysis import attention_patterns, head_scores, logit_contributions, logit_lens
@@ -234,18 +236,33 @@ def test_heads_that_do_not_exist_are_refused(model):
         plots.attention_head(patterns, 1, 0, labels=["a", "b"])
 
 
+def codes_of(fig: go.Figure) -> np.ndarray:
+    """The mosaic's colour codes: 0 blank, 1 to 255 for 0 to 1."""
+    (image,) = [trace for trace in fig.data if trace.type == "image"]
+    head, data = image.source.split(",")
+    assert head == "data:image/png;base64"
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+def seen(codes: np.ndarray) -> np.ndarray:
+    """The weights that colour codes stand for, to within half a step."""
+    return np.where(codes == 0, np.nan, (codes - 1.0) / 254)
+
+
+HALF_A_STEP = 0.5 / 254 + 1e-6
+
+
 def test_the_mosaic_holds_every_head_in_its_place(model):
     patterns = attention_patterns(model, "x & x & x")
     fig = plots.attention_mosaic(patterns)
-    z = z_of(fig)
-    assert len([trace for trace in fig.data if trace.type == "heatmap"]) == 1
+    z = seen(codes_of(fig))
     side = 10
     assert z.shape == (3 * side - 1, 2 * side - 1)
     for layer in range(3):
         for head in range(2):
             top, left = (2 - layer) * side, head * side
             tile = z[top : top + 9, left : left + 9]
-            assert np.array_equal(tile, patterns.display()[layer, head].astype(np.float32), equal_nan=True)
+            assert tile == pytest.approx(patterns.display()[layer, head], abs=HALF_A_STEP, nan_ok=True)
     assert np.isnan(z[9]).all() and np.isnan(z[:, 9]).all()
     assert fig.layout.yaxis.ticktext == ("L2", "L1", "L0") and fig.layout.xaxis.ticktext == ("H0", "H1")
     targets = fig.data[1]
@@ -267,34 +284,47 @@ def test_144_heads_of_256_tokens_are_quick_and_light():
     start = time.perf_counter()
     payload = len(plots.attention_mosaic(patterns).to_json())
     assert time.perf_counter() - start < 2.5
-    assert payload < 3e6
+    assert payload < 400_000
 
 
 def test_a_block_shows_its_largest_weight_and_says_so():
     patterns = big_patterns(1, 1, 100)
     fig = plots.attention_mosaic(patterns, tile=48)
-    z = z_of(fig)
+    z, pattern = seen(codes_of(fig)), patterns.pattern[0, 0]
     assert z.shape == (34, 34) and "3 × 3 positions" in fig.layout.title.text
-    assert z[5, 2] == patterns.pattern[0, 0, 15:18, 6:9].max()
-    assert z[33, 0] == patterns.pattern[0, 0, 99, 0:3].max()
-    assert np.isnan(z[2, 5]) and z[5, 5] == patterns.pattern[0, 0, 15:18, 15:18].max()
+    largest = [pattern[15:18, 6:9].max(), pattern[99, 0:3].max(), pattern[15:18, 15:18].max()]
+    assert [z[5, 2], z[33, 0], z[5, 5]] == pytest.approx(largest, abs=HALF_A_STEP)
+    assert np.isnan(z[2, 5])
 
 
-def test_every_position_is_sent_as_bytes_when_asked_for():
+def test_every_position_is_drawn_when_asked_for():
     patterns = big_patterns(3, 3, 350)
-    fig = plots.attention_mosaic(patterns, tile=None)
-    codes = np.asarray(fig.data[0].z)
-    assert codes.dtype == np.uint8
-    shown = patterns.display()[2, 0]  # the last layer is on top
-    tile = codes[:350, :350]
-    assert np.array_equal(tile == 0, np.isnan(shown))
-    assert np.abs((tile[tile > 0] - 1.0) / 254 - shown[tile > 0]).max() <= 0.5 / 254 + 1e-6
-    bar = fig.data[0].colorbar
-    assert dict(zip(bar.ticktext, bar.tickvals, strict=True)) == {"0": 1, "0.5": 128, "1": 255}
-    scale = dict(fig.data[0].colorscale)
-    assert scale[0.0] == "rgba(0,0,0,0)"
-    payload = json.loads(fig.to_json())["data"][0]["z"]
-    assert payload["dtype"] == "u1" and len(base64.b64decode(payload["bdata"])) == codes.size
+    z = seen(codes_of(plots.attention_mosaic(patterns, tile=None)))
+    last = patterns.display()[2, 0]  # the last layer is on top
+    assert z[:350, :350] == pytest.approx(last, abs=HALF_A_STEP, nan_ok=True)
+
+
+@pytest.mark.parametrize("template", ["light", "dark"])
+def test_the_mosaic_has_the_colours_of_its_bar_from_0_to_1(template):
+    patterns = big_patterns(1, 1, 5)
+    patterns.pattern[0, 0, 4] = [0, 0.25, 0.5, 1, 0]
+    fig = plots.attention_mosaic(patterns, template=template)
+    picture = Image.open(io.BytesIO(base64.b64decode(fig.data[0].source.split(",")[1]))).convert("RGBA")
+    bar = fig.data[1].marker
+    assert bar.showscale and (bar.cmin, bar.cmax) == (0, 1) and "0 to 1" in bar.colorbar.title.text
+    named = [tuple(bytes.fromhex(colour[1:])) for _, colour in bar.colorscale]
+    for key, weight in enumerate((0, 0.25, 0.5, 1)):
+        *colour, opaque = picture.getpixel((key, 4))
+        at = weight * (len(named) - 1)
+        low, high = named[int(at)], named[min(int(at) + 1, len(named) - 1)]
+        between = [a + (b - a) * (at - int(at)) for a, b in zip(low, high, strict=True)]
+        assert opaque == 255 and colour == pytest.approx(between, abs=2)
+    assert picture.getpixel((4, 0))[3] == 0, "the future is blank"
+
+
+def test_the_mosaic_refuses_a_weighting_it_does_not_know():
+    with pytest.raises(ValueError, match="weighting is 'patern'; known are pattern, value_weighted"):
+        plots.attention_mosaic(big_patterns(1, 1, 4), weighting="patern")
 
 
 def test_a_head_of_no_numbers_is_marked():
