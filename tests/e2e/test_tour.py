@@ -61,12 +61,12 @@ def test_two_minutes_from_nothing_to_a_head_cut_out(empty: tuple[Server, Path], 
     layer, head = max(
         ((a, b) for a, row in enumerate(found) for b in range(len(row))), key=lambda at: found[at[0]][at[1]]
     )
-    assert found[layer][head] > 0.3  # two heads may share the work; by chance it would be a few hundredths
+    assert found[layer][head] > 0.5
     chosen = dict(parse_qsl(urlsplit(page.url).query))
     assert (int(chosen.get("layer", 0)), int(chosen.get("head", 0))) == (layer, head)
-    # From the first letter of the third time it looks more to what came after the same letter than to that letter.
-    row, same = page.evaluate(ROW, "attention_head"), [at for at, letter in enumerate(PROMPT) if letter == "c"]
-    assert sum(row[at + 1] for at in same[:2]) > sum(row[at] for at in same)
+    # From the first letter of the third time it looks to the letter after the same letter, either time before.
+    row = page.evaluate(ROW, "attention_head")
+    assert max(range(LOOKED_AT + 1), key=lambda at: row[at]) in (PROMPT.index("a"), PROMPT.index("a", 8))
 
     forward(page, "interventions")
     whole_and_cut, jump = losses(page)

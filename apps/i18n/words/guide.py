@@ -38,9 +38,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "guide.cut_title": ("cut it out", "切掉它"),
     "guide.cut": (
         "Its output is set to zero, everything else runs on. Compare the loss before and after, token by token: the "
-        "first catDOG7 hardly changes, the repeated ones jump. Cut another head instead, and see that it matters less.",
-        "它的输出设为零，其余照常运行。逐个词元比较前后的损失：第一遍 catDOG7 几乎不变，重复的部分一下子跳上去。再换别的头"
-        "切切看，影响要小一些。",
+        "first catDOG7 hardly changes, the repeated ones jump. Then cut the heads of layer 0 instead, one at a time: one "
+        "matters as much. It looks one letter back, and this head searches by what it wrote: the circuit takes two.",
+        "它的输出设为零，其余照常运行。逐个词元比较前后的损失：第一遍 catDOG7 几乎不变，重复的部分一下子跳上去。再逐个切掉"
+        "第 0 层的头：其中一个同样要紧。它看前一个字母，归纳头正是靠它写下的内容来查找：这个电路由两个头组成。",
     ),
     "guide.next_more": ("And now?", "接下来呢？"),
     "guide.more_title": ("go on", "继续"),
