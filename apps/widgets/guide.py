@@ -31,7 +31,7 @@ _DISMISSED, _TURN = "guide_dismissed", "guide_turn"
 
 
 def tour_config() -> RunConfig:
-    """The model of the tour, half a minute of one core. Two heads a layer, so that one alone has to do the induction."""
+    """The model of the tour, half a minute of one core. Of two heads a layer, one alone does the induction."""
     from lab.training import build_run_config
 
     return build_run_config(
