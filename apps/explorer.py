@@ -15,6 +15,7 @@ import streamlit as st  # noqa: E402
 from apps import jobs, warm  # noqa: E402
 from apps.i18n import t  # noqa: E402
 from apps.widgets import notices  # noqa: E402
+from apps.widgets.checkpoint_slider import film_timer  # noqa: E402
 from apps.widgets.language_choice import language_choice, settle_language  # noqa: E402
 from apps.widgets.model_picker import model_picker  # noqa: E402
 from apps.widgets.train_form import reads_soon  # noqa: E402
@@ -65,6 +66,7 @@ def main() -> None:
         )
         sections.setdefault(t(f"section.{section}"), []).append(page)
     current = st.navigation(sections, expanded=True)
+    st.session_state["page"] = current.url_path
     st.logo(LOGO, size="large")
     with st.sidebar:
         st.session_state["picked"] = model_picker()
@@ -73,6 +75,8 @@ def main() -> None:
     current.run()
     with place:
         notices.show()  # drawn on top, but last: the page itself may add some
+    with st.sidebar:
+        film_timer()
     if not reads_soon():
         warm.start()
 

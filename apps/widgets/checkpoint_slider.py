@@ -3,11 +3,19 @@
 A slider over the run's checkpoints, which early on are spaced by powers of two: a head that forms between steps 200
 and 400 forms over several places of the slider. The arrow keys move it, and so do the buttons; Play moves it by
 itself. The end of the slider follows the newest checkpoint of a run in training.
+
+How the film plays. A timer in the browser, set when a page is drawn to its end, asks for the next one. What it sends
+holds every widget as the browser shows it, and a browser that lags still shows the slider at the place before. So what
+a tick brings is never taken for the reader's move, and it tells how far the browser is: the film turns only where the
+slider stands at the film's place, and otherwise draws the same place again. Either way a tick ends in a page drawn
+anew, and that sets the timer anew: no tick is without a next one until the film halts. Whatever else moves the step,
+the slider, the browser's back button, another run or page, is the reader's doing and halts the film.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -15,10 +23,22 @@ from apps import selection
 from apps.i18n import t
 
 LATEST = "latest"
-PACE = 1.0  # seconds a checkpoint stays on the screen while the film plays, longer where a page takes longer
-_PLAYING, _WANTED, _DRAWN, _OPTIONS = "film_playing", "film_wanted", "film_drawn", "film_options"
+PACE = 1.0  # seconds a checkpoint stays on the screen, once its page is drawn, while the film plays
+_FILM, _TICK, _OPTIONS = "film", "film_tick", "film_options"
 
 Place = int | str
+
+
+@dataclass(frozen=True)
+class _Film:
+    """A film that plays: the run and the page it was begun on, and the place it is at."""
+
+    scene: tuple[object, object]
+    place: Place
+
+
+def _scene() -> tuple[object, object]:
+    return st.session_state.get("run"), st.session_state.get("page")
 
 
 def _places(steps: Sequence[int]) -> list[Place]:
@@ -34,7 +54,7 @@ def _next(steps: Sequence[int], now: Place, by: int) -> Place:
 
 
 def _halt() -> None:
-    st.session_state[_PLAYING] = False
+    st.session_state.pop(_FILM, None)
 
 
 def _move(steps: Sequence[int], by: int) -> None:
@@ -43,10 +63,27 @@ def _move(steps: Sequence[int], by: int) -> None:
 
 
 def _play(steps: Sequence[int]) -> None:
-    playing = not st.session_state.get(_PLAYING, False)
-    st.session_state[_PLAYING] = playing
-    if playing and _next(steps, st.session_state.get("step", LATEST), 1) == st.session_state.get("step", LATEST):
-        st.session_state["step"] = steps[0]  # from the end the film begins anew
+    if _FILM in st.session_state:
+        _halt()
+        return
+    place = st.session_state.get("step", LATEST)
+    if _next(steps, place, 1) == place:
+        place = st.session_state["step"] = steps[0]  # from the end the film begins anew
+    st.session_state[_FILM] = _Film(_scene(), place)
+
+
+def _turn(steps: Sequence[int]) -> None:
+    """Settle where the film is, where its timer asked for this drawing of the page; before the slider is drawn."""
+    tick, film = st.session_state.pop(_TICK, None), st.session_state.get(_FILM)
+    if film is None:
+        return
+    if film.scene != _scene():
+        _halt()
+    elif tick is not None and tick == st.session_state.get("step", LATEST):  # else the reader moved since the tick
+        place = _next(steps, film.place, 1) if tick == film.place else film.place
+        st.session_state["step"], st.session_state[_FILM] = place, replace(film, place=place)
+        # The tick's address may be older than the film's place, and must not be taken for a link.
+        selection.publish("step", None if place == LATEST else place)
 
 
 def show_step(step: int) -> None:
@@ -62,10 +99,11 @@ def checkpoint_slider(steps: Sequence[int]) -> Place:
     the nearest, with a notice.
     """
     options: list[Place] = [*steps, LATEST]
-    wanted = st.session_state.pop(_WANTED, None)
-    if wanted in options:
-        st.session_state["step"] = wanted
+    _turn(steps)
     chosen = selection.prepare("step", options, LATEST, parse=_parse, what=t("checkpoints.label"))
+    film = st.session_state.get(_FILM)
+    if film is not None and (film.place != chosen or _next(steps, chosen, 1) == chosen):
+        _halt()  # the reader moved, or this is the end
     if not steps:
         return chosen
     newest = t("checkpoints.latest", step=f"{steps[-1]:,}")
@@ -73,7 +111,7 @@ def checkpoint_slider(steps: Sequence[int]) -> Place:
         # The browser remembers a place by its number: with other options the same number is another checkpoint.
         st.session_state[_OPTIONS], st.session_state["step"] = (options, newest), chosen
     st.select_slider(
-        t("checkpoints.label"), options, key="step", on_change=_halt, persist_state="session",
+        t("checkpoints.label"), options, key="step", persist_state="session",
         format_func=lambda value: newest if value == LATEST else f"{value:,}", help=t("checkpoints.help"),
     )  # fmt: skip
     if len(steps) > 1:
@@ -82,11 +120,8 @@ def checkpoint_slider(steps: Sequence[int]) -> Place:
 
 
 def _buttons(steps: Sequence[int], chosen: Place) -> None:
-    playing = st.session_state.get(_PLAYING, False)
+    playing = _FILM in st.session_state
     at_start, at_end = _next(steps, chosen, -1) == chosen, _next(steps, chosen, 1) == chosen
-    if playing and at_end:
-        _halt()
-        playing = False
     with st.container(horizontal=True, gap="small", key="film"):
         st.button(
             "", key="film_back", icon=":material/skip_previous:", on_click=_move, args=(steps, -1),
@@ -100,20 +135,24 @@ def _buttons(steps: Sequence[int], chosen: Place) -> None:
             "", key="film_on", icon=":material/skip_next:", on_click=_move, args=(steps, 1),
             disabled=at_end, help=t("checkpoints.on"),
         )  # fmt: skip
-    if playing:
-        st.session_state[_DRAWN] = False
-        _film(list(steps))
 
 
-@st.fragment(run_every=PACE)
-def _film(steps: list[int]) -> None:
-    """Turn to the next checkpoint. The timer is the browser's: it ticks only once the page before it is drawn."""
-    if not st.session_state.get(_DRAWN, False):  # called with the page itself, not by the timer
-        st.session_state[_DRAWN] = True
+def film_timer() -> None:
+    """While the film plays, let the browser ask for the next page; call it when this one is drawn to its end."""
+    if _FILM not in st.session_state:
         return
-    if st.session_state.get(_PLAYING, False):
-        st.session_state[_WANTED] = _next(steps, st.session_state.get("step", LATEST), 1)
+    drawn = False
+
+    @st.fragment(run_every=PACE)
+    def tick() -> None:
+        nonlocal drawn
+        if not drawn:  # called with the page itself, not by the timer
+            drawn = True
+            return
+        st.session_state[_TICK] = st.session_state.get("step", LATEST)  # where the browser's slider stands
         st.rerun()
+
+    tick()
 
 
 def _parse(text: str) -> Place:

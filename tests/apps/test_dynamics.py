@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from tests.apps.opening import checked, code, open_page, said, unescaped
 
@@ -106,21 +107,69 @@ def test_the_slider_and_its_buttons_are_one_step_for_every_page(runs: Path) -> N
     assert at.select_slider(key="step").value == "latest" and "step" not in at.query_params
 
 
-def test_playing_goes_through_the_checkpoints_and_ends(runs: Path) -> None:
-    at = open_page("dynamics", run="tiny", lang="en")
+def tick(at: AppTest, shown: int | str) -> None:
+    """What the film's timer in the browser does, from a browser whose slider stands at `shown`."""
+    at.select_slider(key="step").set_value(shown)
+    at.session_state["film_tick"] = shown
+    checked(at.run())
+
+
+def playing(at: AppTest) -> bool:
+    return {"Pause": True, "Play": False}[at.button(key="film_play").label]
+
+
+def play(page: str) -> AppTest:
+    """The film of the run "tiny", begun anew from its end: at step 0."""
+    at = open_page(page, run="tiny", lang="en")
     at.button(key="film_play").click()
     checked(at.run())
-    seen = [at.select_slider(key="step").value]
-    assert at.button(key="film_play").label == "Pause"
-    for _ in range(4):
-        # What the timer in the browser does: it turns the page once the page before is drawn.
-        from apps.widgets import checkpoint_slider
+    assert playing(at) and at.select_slider(key="step").value == 0
+    return at
 
-        at.session_state["film_wanted"] = checkpoint_slider._next([0, 6, 12], seen[-1], 1)
-        checked(at.run())
+
+def test_playing_goes_through_the_checkpoints_and_ends(runs: Path) -> None:
+    at, seen = play("dynamics"), [0]
+    while playing(at):
+        tick(at, seen[-1])
         seen.append(at.select_slider(key="step").value)
-    assert seen == [0, 6, "latest", "latest", "latest"]
-    assert at.button(key="film_play").label == "Play"
+    assert seen == [0, 6, "latest"]
+    tick(at, "latest")  # one that was still under way
+    assert not playing(at) and at.select_slider(key="step").value == "latest"
+
+
+def test_a_tick_of_a_browser_that_lags_neither_turns_the_page_nor_halts_the_film(runs: Path) -> None:
+    at = play("dynamics")
+    for late in ("latest", "latest"):
+        tick(at, late)
+        assert playing(at) and at.select_slider(key="step").value == 0
+    tick(at, 0)
+    assert playing(at) and at.select_slider(key="step").value == 6
+    tick(at, 0)
+    assert playing(at) and at.select_slider(key="step").value == 6 and at.query_params["step"] in ("6", ["6"])
+
+
+def test_whatever_the_reader_moves_halts_the_film(runs: Path) -> None:
+    at = play("attention")
+    at.selectbox(key="head").set_value(1)
+    checked(at.run())
+    assert playing(at)  # another head moves nothing in time
+    at.button(key="film_play").click()
+    checked(at.run())
+    assert not playing(at) and at.select_slider(key="step").value == 0
+    at = play("attention")
+    at.session_state["film_tick"] = 0  # a tick that the reader's own move overtook
+    at.select_slider(key="step").set_value(12)
+    checked(at.run())
+    assert not playing(at) and at.select_slider(key="step").value == 12
+    at = play("attention")
+    at.selectbox(key="run").set_value("postnorm")
+    checked(at.run())
+    assert not playing(at) and at.select_slider(key="step").value == "latest"
+    at = play("attention")
+    at.session_state["film_tick"] = 0
+    at.switch_page("views/lens.py")
+    checked(at.run())
+    assert not playing(at) and at.select_slider(key="step").value == 0
 
 
 def test_another_run_begins_at_its_latest(runs: Path) -> None:
