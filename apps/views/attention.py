@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 WEIGHTINGS = ("pattern", "value_weighted")
 BADGES = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
 MOST_LISTED = 12
+MOST_RANKED = 5
 
 
 def _pick_head(pair: list[int]) -> None:
@@ -38,35 +39,37 @@ def _badges(scores: HeadScores, layer: int, head: int) -> None:
         )
 
 
+@st.fragment
 def _find(scores: HeadScores) -> None:
-    """All heads in a table that sorts by any score."""
-    frame = scores.to_frame()
-    top = {name: float(max(1.0, frame[name].max())) if len(frame) else 1.0 for name in BADGES}
-    st.dataframe(
-        frame.sort_values("induction", ascending=False), hide_index=True, width="stretch", height=260, key="head_table",
-        column_config={
-            "layer": t("select.layer"),
-            "head": t("select.head"),
-            **{name: share(t(f"attention.score_{name}"), most=top[name], digits=2) for name in BADGES},
-        },
-    )  # fmt: skip
+    """All heads in a table that sorts by any score; made when it is opened."""
+    with st.expander(t("attention.find"), icon=":material/manage_search:", key="find_head", on_change="rerun") as box:
+        if not box.open:
+            return
+        st.caption(t("attention.find_help"))
+        frame = scores.to_frame()
+        top = {name: float(max(1.0, frame[name].max())) if len(frame) else 1.0 for name in BADGES}
+        st.dataframe(
+            frame.sort_values("induction", ascending=False), hide_index=True, width="stretch", height=260,
+            key="head_table",
+            column_config={
+                "layer": t("select.layer"),
+                "head": t("select.head"),
+                **{name: share(t(f"attention.score_{name}"), most=top[name], digits=2) for name in BADGES},
+            },
+        )  # fmt: skip
 
 
 def _text(page: Inspected, patterns: AttentionPatterns, weighting: str, layer: int, head: int, query: int) -> None:
     weights = getattr(patterns, weighting)[layer, head]  # [query, key]
-    rows = [
-        [round(float(w), 4) if not patterns.masked[q, k] else None for k, w in enumerate(row)]
-        for q, row in enumerate(weights)
-    ]
-    cards = []
-    for q, row in enumerate(rows):
-        ranked = sorted(((w, k) for k, w in enumerate(row) if w is not None), reverse=True)[:5]
-        cards.append(
-            Card(
-                ((t("attention.from"), f"{q}: {page.prompt.displays[q]}"),),
-                tuple((f"{k}: {page.prompt.displays[k]}", f"{w:.3f}", w) for w, k in ranked),
-            )
-        )
+    names = [f"{index}: {text}" for index, text in enumerate(page.prompt.displays)]
+    rows, cards = [], []
+    for q, row in enumerate(weights):
+        first = int(patterns.masked[q].argmin())  # keys first..q are seen
+        seen = row[first : q + 1]
+        rows.append([None] * first + seen.astype(float).round(3).tolist())
+        largest = (-seen[::-1]).argsort(kind="stable")[:MOST_RANKED]
+        ranked = tuple((names[q - back], f"{row[q - back]:.3f}", round(float(row[q - back]), 3)) for back in largest)
+        cards.append(Card(((t("attention.from"), names[q]),), ranked))
     st.caption(t("attention.text_help"))
     token_strip(Strip(page.prompt.displays, (), cards, rows), key="attention_text", selects="token", chosen=query)
 
@@ -111,9 +114,7 @@ def render() -> None:
     mosaic = attention_mosaic(patterns, weighting=weighting, scores=scores, template=template())
     picture(mosaic, "attention_mosaic", on_pick=_pick_head)
     st.caption(t("attention.mosaic_help"))
-    with st.expander(t("attention.find"), icon=":material/manage_search:"):
-        st.caption(t("attention.find_help"))
-        _find(scores)
+    _find(scores)
     first, second, third = st.columns(3)
     with first:
         layer = layer_choice(page.config.n_layers)

@@ -35,7 +35,8 @@ class Strip:
         displays: visible form of each token, as `token_labels` gives it (not HTML).
         weights: a number in 0..1 a token for the depth of its colour; None: no colour.
         cards: one a token, or empty.
-        rows: [token][token] weights in 0..1 shown while hovering over (or after selecting) a row's token; empty: none.
+        rows: [token][token] weights in 0..1 shown while hovering over (or after selecting) a row's token; a row that
+            ends early leaves the rest uncoloured; empty: none.
         marked: indices drawn with a border (the prompt's end, a generated token).
     """
 
@@ -136,7 +137,7 @@ export default function (component) {
     if (over != null) nodes[over].classList.remove("over")
     over = index
     nodes[index].classList.add("over")
-    if (data.rows.length) data.rows[index].forEach((weight, j) => paint(nodes[j], weight))
+    if (data.rows.length) nodes.forEach((node, j) => paint(node, data.rows[index][j]))
     const content = data.cards[index]
     card.hidden = !content
     if (!content) return
