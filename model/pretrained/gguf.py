@@ -42,7 +42,9 @@ def _tokenizer(source: Source, values: Mapping[str, Any]) -> Any:
     from model.pretrained.tokenizer import PretrainedTokenizer
 
     path = source.weights[0]
-    theirs = transformers.AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name, local_files_only=True)
+    theirs = transformers.AutoTokenizer.from_pretrained(
+        str(path.parent), gguf_file=path.name, local_files_only=True, trust_remote_code=False
+    )
     engine = getattr(theirs, "backend_tokenizer", None)
     if engine is None:
         raise PretrainedError(f"{path} holds a tokenizer that the tokenizers package does not know.")

@@ -334,7 +334,7 @@ def _from_sentencepiece(path: Path, folder: Path, config: Mapping[str, Any]) -> 
     import transformers
 
     try:
-        theirs = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        theirs = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except (ValueError, OSError, ImportError, KeyError, RuntimeError) as error:
         raise PretrainedError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
     engine = getattr(theirs, "backend_tokenizer", None)
