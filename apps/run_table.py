@@ -14,6 +14,7 @@ from typing import Any
 import streamlit as st
 
 from lab.runs import ENDED_SILENTLY, Run, RunStatus, list_runs, queue, read_json, runs_root, write_json
+from lab.studies.folder import studies_root
 
 DISMISSED = Path(".explorer") / "dismissed.json"
 KEPT = 2048  # runs whose facts are remembered
@@ -138,6 +139,20 @@ def _losses(path: str, written: tuple[int, int]) -> tuple[float | None, float | 
 def _bytes(path: str, steps: tuple[int, ...], written: tuple[int, int]) -> int:
     """What a run takes on disk."""
     del steps, written  # part of the key
+    return _bytes_below(path)
+
+
+def studies_bytes() -> int:
+    """What the studies take on disk, whose runs are not in the table; up to half a minute old."""
+    return _studies_bytes(str(studies_root()))
+
+
+@st.cache_data(max_entries=4, ttl=30, show_spinner=False)
+def _studies_bytes(path: str) -> int:
+    return _bytes_below(path)
+
+
+def _bytes_below(path: str) -> int:
     total = 0
     for folder, _, files in os.walk(path):
         for name in files:

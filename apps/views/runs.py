@@ -103,7 +103,9 @@ def _totals(found: list[Row]) -> None:
     columns = st.columns(4)
     columns[0].metric(t("runs.training"), t("runs.of", n=taken, places=queue.places()), help=t("runs.training_help"))
     columns[1].metric(t("runs.waiting"), f"{waiting:,}")
-    columns[2].metric(t("runs.on_disk"), format_bytes(sum(row.bytes for row in found)))
+    runs, studies = sum(row.bytes for row in found), run_table.studies_bytes()
+    parts = t("runs.on_disk_help", runs=format_bytes(runs), studies=format_bytes(studies))
+    columns[2].metric(t("runs.on_disk"), format_bytes(runs + studies), help=parts)
     columns[3].metric(t("runs.free"), format_bytes(free))
     if free < LOW_DISK:
         st.warning(plain(t("runs.low_disk", free=format_bytes(free), folder=str(runs_root().resolve()))))
@@ -120,12 +122,11 @@ def _troubles(found: list[Row]) -> None:
     """Runs that went wrong, each until it is dismissed, also after a reload."""
     wrong = run_table.troubles(found)
     for row in wrong[:TROUBLES_SHOWN]:
-        with st.container(horizontal=True, vertical_alignment="center", key=f"trouble_{row.run.id}"):
-            st.error(plain(f"{row.run.id}: {trouble(row.status)}"), width="stretch")
-            st.button(
-                t("notice.dismiss"), key=f"seen_{row.run.id}", on_click=_dismiss, args=(row,), type="tertiary",
-                width="content",
-            )  # fmt: skip
+        said, seen = st.columns([8, 1], vertical_alignment="center")  # a row of its own would break after a long one
+        said.error(plain(f"{row.run.id}: {trouble(row.status)}"))
+        seen.button(
+            t("notice.dismiss"), key=f"seen_{row.run.id}", on_click=_dismiss, args=(row,), type="tertiary",
+        )  # fmt: skip
     if len(wrong) > TROUBLES_SHOWN:
         st.caption(t("runs.more_troubles", n=len(wrong) - TROUBLES_SHOWN))
 

@@ -48,13 +48,10 @@ def show() -> None:
     """Draw every message that was kept, each with a button that dismisses it."""
     for index, notice in enumerate(st.session_state.get(_KEY, [])):
         box = {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind]
-        with st.container(horizontal=True, vertical_alignment="center", key=f"notice_{index}"):
-            box(plain(notice.text), width="stretch")
-            st.button(
-                t("notice.dismiss"),
-                key=f"dismiss_{index}",
-                on_click=_dismiss,
-                args=(index,),
-                type="tertiary",
-                width="content",
-            )
+        with st.container(key=f"notice_{index}"):
+            said, seen = st.columns([8, 1], vertical_alignment="center")  # a horizontal row breaks after a long text
+            with said:
+                box(plain(notice.text))
+            seen.button(
+                t("notice.dismiss"), key=f"dismiss_{index}", on_click=_dismiss, args=(index,), type="tertiary",
+            )  # fmt: skip

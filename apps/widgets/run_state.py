@@ -6,6 +6,7 @@ import streamlit as st
 
 from apps import jobs
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.run_table import went_wrong
 from apps.widgets import notices
 from lab.runs import Run, RunStatus
@@ -23,7 +24,11 @@ def trouble(status: RunStatus) -> str | None:
     kind = went_wrong(status)
     if kind is None:
         return None
-    return t(f"monitor.{kind}", step=f"{status.step:,}", reason=status.error or t("monitor.no_reason"))
+    return t(
+        f"monitor.{kind}",
+        step=f"{status.step:,}",
+        reason=said(status.error) if status.error else t("monitor.no_reason"),
+    )
 
 
 def _act(run: Run, what: str) -> None:

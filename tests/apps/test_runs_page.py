@@ -25,8 +25,12 @@ def table(at: AppTest) -> dict[str, dict[str, object]]:
 
 def test_the_table_says_what_the_folders_say(runs: Path) -> None:
     from model import count_parameters
+    from model.accounting import format_bytes
     from model.config import GPTConfig
 
+    weights = runs / "studies" / "heads-smoke" / "runs" / "four" / "tune-1" / "model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(bytes(3 << 20))
     at = open_page("runs", run="tiny", lang="en")
     rows = table(at)
     assert set(rows) == set(KINDS)
@@ -45,6 +49,8 @@ def test_the_table_says_what_the_folders_say(runs: Path) -> None:
     size = sum(path.stat().st_size for path in (runs / "tiny").rglob("*") if path.is_file())
     found = next(row for row in run_table.rows() if row.run == run)
     assert found.bytes == size
+    disk = next(metric for metric in at.metric if metric.label == "On disk")
+    assert disk.value == format_bytes(sum(row.bytes for row in run_table.rows()) + (3 << 20))  # the studies' too
     assert next(iter(rows)) == "running"  # what is being trained comes first
 
 

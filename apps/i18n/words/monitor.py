@@ -17,7 +17,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "monitor.diverged": (
         "Training diverged at step {step}: the loss stopped being a usable number. The checkpoints before it are kept. Try a lower learning rate. ({reason})",
-        "训练在第 {step} 步发散：损失不再是有用的数。之前的检查点都保留着。请降低学习率再试。（{reason}）",
+        "训练在第 {step} 步发散：损失已不是有效的数。此前的检查点都已保留。请降低学习率再试。（{reason}）",
     ),
     "monitor.failed": ("Training failed: {reason}", "训练失败：{reason}"),
     "monitor.no_reason": ("no reason was recorded", "没有留下原因"),

@@ -4,11 +4,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "runs.title": ("Runs", "运行"),
     "runs.question": (
         "What has been trained, what is being trained now, and what waits its turn?",
-        "训练过哪些，正在训练哪些，又有哪些在等候？",
+        "训练过哪些模型？正在训练哪些？还有哪些在排队？",
     ),
     "runs.caveat": (
         "A **run** is a folder: its settings, its losses, its checkpoints. Everything here is read from these folders, so a run that another window or the command line trains shows too.\n\n**Validation losses** compare only between runs with the same text and the same tokenizer. The size is what the folder takes on disk, mostly checkpoints with the optimizer's state.\n\n**The queue**: as many runs train at once as there are places, one for each thread; the others wait in order and start by themselves. Training and queue are processes of their own. They go on when the page, the browser or the app is closed. After the machine was switched off, runs in training read as stopped and can be resumed, and the waiting ones go on as soon as the app is opened.",
-        "一个**运行**就是一个文件夹：设置、损失、检查点都在里面。这里的一切都读自这些文件夹，所以别的窗口或命令行训练的运行也会出现。\n\n**验证损失**只有在文本和词元化方式都相同的运行之间才能比较。大小是文件夹占用的磁盘空间，主要是带优化器状态的检查点。\n\n**队列**：有几个位置就同时训练几个运行，一个线程占一个位置；其余按顺序等候，自动开始。训练和队列都是独立的进程，关掉网页、浏览器或本应用都会继续。机器关机之后，训练中的运行显示为已停止，可以继续；等候的运行在应用再次打开时接着开始。",
+        "一个**运行**就是一个文件夹：设置、损失、检查点都在里面。这里的一切都读自这些文件夹，所以在别的窗口或用命令行训练的运行也会出现。\n\n**验证损失**只有在文本和词元化方式都相同的运行之间才能比较。大小是文件夹占用的磁盘空间，主要是带优化器状态的检查点。\n\n**队列**：有几个位置就同时训练几个运行，一个线程占一个位置；其余按顺序等候，自动开始。训练和队列都是独立的进程，关掉网页、浏览器或本应用都会继续。机器关机之后，训练中的运行显示为已停止，可以继续；等候的运行在应用再次打开时接着开始。",
     ),
     "runs.state": ("State", "状态"),
     "runs.progress": ("Progress", "进度"),
@@ -17,7 +17,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "runs.size": ("On disk", "占用磁盘"),
     "runs.updated": ("Last update", "最后更新"),
     "runs.left": ("Time left", "剩余时间"),
-    "runs.open_help": ("A click makes it the run all pages look at.", "点一下，所有页面就都看这个运行。"),
+    "runs.open_help": ("A click makes it the run all pages look at.", "点一下，所有页面都会改看这个运行。"),
     "runs.ago_seconds": ("{n} s ago", "{n} 秒前"),
     "runs.ago_minutes": ("{n} min ago", "{n} 分钟前"),
     "runs.ago_hours": ("{n} h ago", "{n} 小时前"),
@@ -27,11 +27,15 @@ WORDS: dict[str, tuple[str, str]] = {
     "runs.training": ("Training now", "正在训练"),
     "runs.training_help": (
         "Places taken, of those there are; a run takes one for each of its threads.",
-        "已占的位置和总位置；一个运行的每个线程占一个。",
+        "已用的训练位，以及一共有多少个；一个运行的每个线程占一个。",
     ),
-    "runs.of": ("{n} of {places}", "{n} / {places} 位"),
+    "runs.of": ("{n} of {places}", "{n}（共 {places}）"),
     "runs.waiting": ("Waiting", "等候"),
-    "runs.on_disk": ("Runs on disk", "运行占用"),
+    "runs.on_disk": ("On disk", "已占磁盘"),
+    "runs.on_disk_help": (
+        "The runs of this table {runs}, studies with theirs {studies}.",
+        "表中的运行 {runs}，研究及其运行 {studies}。",
+    ),
     "runs.free": ("Free disk space", "磁盘剩余"),
     "runs.low_disk": (
         "Only {free} are free on the disk of {folder}. A checkpoint that does not fit ends its run; delete runs you no longer need.",
@@ -41,7 +45,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "runs.first": ("Next in line", "排到最前"),
     "runs.first_help": ("It starts as soon as a place is free.", "一有空位它就开始。"),
     "runs.rename": ("Rename", "改名"),
-    "runs.new_name": ("New name", "新名字"),
+    "runs.new_name": ("New name", "新名称"),
     "runs.rename_do": ("Rename", "改名"),
     "runs.at_once": ("At once, at most", "最多同时训练"),
     "runs.at_once_help": (
