@@ -48,7 +48,7 @@ FORMS: dict[str, str] = {
     "lower": "更低",
     "higher": "更高",
     "no difference": "没有差别",
-    "replicates": "得到重复",
+    "replicates": "得到复现",
     "opposite": "相反",
     "no detectable difference": "没有可察觉的差别",
     "inconclusive": "无法判断",

@@ -35,11 +35,11 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "attention.score_first_token_help": (
         "Weight on the first position, where a head rests that has nothing to do. Looking evenly gives {chance}.",
-        "落在首位置上的权重，头无事可做时停在那里。均匀地看为 {chance}。",
+        "落在第一个位置上的权重；头无事可做时就停在那里。均匀地看为 {chance}。",
     ),
     "attention.score_entropy_help": (
         "How spread out the weights are, in nats. Looking evenly gives {chance}.",
-        "权重有多分散，单位nat。均匀地看为 {chance}。",
+        "权重有多分散，单位是 nat。均匀地看为 {chance}。",
     ),
     "attention.query": ("Looking token (query)", "正在看的词元（query）"),
     "attention.from": ("looking from", "从这里看"),

@@ -5,7 +5,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "section.make": ("Make", "训练与生成"),
     "section.look": ("Look inside", "看里面"),
     "notice.dismiss": ("Dismiss", "知道了"),
-    "caveat.open": ("What am I looking at?", "这张图说明什么？"),
+    "caveat.open": ("What am I looking at?", "这一页怎么看？"),
     "selection.unavailable": (
         "{what} {asked} is not available here; showing {shown}.",
         "这里没有{what} {asked}，改为显示 {shown}。",
@@ -17,7 +17,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "export.csv": ("CSV", "CSV"),
     "export.json": ("JSON", "JSON"),
-    "export.view": ("Take it home:", "带走："),
+    "export.view": ("Take it home:", "导出："),
     "export.grid": ("Grid:", "网格："),
     "export.tokens": ("Tokens:", "词元："),
     "export.bars": ("Contributions:", "贡献："),

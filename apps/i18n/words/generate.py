@@ -44,7 +44,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "The stop text is {n} tokens ({shown}); give exactly one.",
         "停止文本是 {n} 个词元（{shown}）；请只给一个。",
     ),
-    "generate.go": ("Write", "写"),
+    "generate.go": ("Write", "续写"),
     "generate.slides": (
         "The prompt has {n} tokens; the model sees the last {n_ctx} of them.",
         "提示有 {n} 个词元；模型只看最后 {n_ctx} 个。",
@@ -53,9 +53,9 @@ WORDS: dict[str, tuple[str, str]] = {
     "generate.unseeded": ("Drawn without a seed: the next one will differ.", "没有用种子：下次会不同。"),
     "generate.strip_help": (
         "The bluer, the more probable, from 0 to 1. Hover over a token for the alternatives.",
-        "越蓝概率越大，从 0 到 1。悬停在词元上看其他可能。",
+        "颜色越蓝，概率越大（0 到 1）。悬停在词元上可看其他可能。",
     ),
-    "generate.table": ("Every token and its alternatives", "每个词元及其他可能"),
+    "generate.table": ("Every token and its alternatives", "每个词元及其备选"),
     "generate.index": ("No.", "序号"),
     "generate.token": ("Token", "词元"),
     "generate.probability": ("Probability", "概率"),
@@ -63,6 +63,6 @@ WORDS: dict[str, tuple[str, str]] = {
     "generate.entropy": ("Entropy (nats)", "熵（nat）"),
     "generate.alternatives": ("Likeliest tokens", "最可能的词元"),
     "generate.of_prompt": ("from the prompt", "来自提示"),
-    "generate.nothing_yet": ("Nothing written yet.", "还没有写过。"),
+    "generate.nothing_yet": ("Nothing written yet.", "还没有生成过。"),
     "generate.other_model": ("This was written by {model}.", "以下由 {model} 写出。"),
 }

@@ -31,7 +31,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "The prompt says catDOG7 three times. The head shown large has the highest induction score: from each letter "
         "it looks at the letter that came *after* the same letter last time, a stripe beside the diagonal. That is the "
         "letter to say next.",
-        "提示把 catDOG7 说了三遍。放大显示的是归纳分数最高的头：它从每个字母看向同一个字母上次出现之后的*下一个*字母，"
+        "提示把 catDOG7 说了三遍。放大显示的是归纳分数最高的头：它从每个字母看向同一个字母上次出现之后的**下一个**字母，"
         "在图上是对角线旁边的一条斜纹。那正是接下来该说的字母。",
     ),
     "guide.next_cut": ("Cut it out", "把它切掉"),

@@ -8,7 +8,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "lens.caveat": (
         "**Strip**: each token coloured by how expected it was, given what precedes it.\n\n**Grid**: the stream after each layer, read as if the model ended there (final norm and unembedding). It is the *raw* logit lens: early layers speak a basis the unembedding was never trained to read, so a strange early row may only be illegible. The last row is the model's own prediction.",
-        "**词元条**：颜色表示在前文之下这个词元有多意料之中。\n\n**网格**：每层之后的残差流，当作模型到此为止来读（最终归一化加解嵌入）。这是*原始* logit 透镜：早期层使用的基底，解嵌入从未学过怎样读，所以早期行看起来奇怪，可能只是读不懂。最后一行就是模型自己的预测。",
+        "**词元条**：颜色表示在前文之下这个词元有多意料之中。\n\n**网格**：每层之后的残差流，当作模型到此为止来读（最终归一化加解嵌入）。这是**原始** logit 透镜：早期层使用的基底，解嵌入从未学过怎样读，所以早期行看起来奇怪，可能只是读不懂。最后一行就是模型自己的预测。",
     ),
     "lens.position": ("position", "位置"),
     "lens.probability": ("Probability", "概率"),

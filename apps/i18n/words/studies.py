@@ -8,7 +8,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "studies.caveat": (
         "A **study** writes its question and prediction down before the first run. Each arm gets the same number of learning rates; the best one is then run with fresh seeds, paired between the arms: same batches, same initial values.\n\nThe **interval** covers the true difference 95 times in 100. The **margin** is what counts as no difference: 0.01 nats, or twice the noise of the control against itself.\n\nVerdicts: **replicates**, **opposite**, **no detectable difference**, **inconclusive**; with fewer than six seeds there is none. Everything holds for this scale, this budget and this text only.",
-        "**研究**在第一次运行之前就写下问题和预测。每个方案试同样多的学习率；选出最好的，再用新的随机种子运行，各方案按种子配对：同样的批次，同样的初始值。\n\n**区间**在 100 次中有 95 次包含真实的差。**界限**之内算没有差别：0.01 nats，或对照组自身噪声的两倍。\n\n结论有四种：**得到重复**、**相反**、**没有可察觉的差别**、**无法判断**；少于六个种子不下结论。一切只对这个规模、这份预算、这份文本成立。",
+        "**研究**在第一次运行之前就写下问题和预测。每个方案试同样多的学习率；选出最好的，再用新的随机种子运行，各方案按种子配对：同样的批次，同样的初始值。\n\n**区间**在 100 次中有 95 次包含真实的差。**界限**之内算没有差别：0.01 nat，或对照组自身噪声的两倍。\n\n结论有四种：**得到复现**、**相反**、**没有可察觉的差别**、**无法判断**；少于六个种子不下结论。一切只对这个规模、这份预算、这份文本成立。",
     ),
     "studies.study": ("Study", "研究"),
     "studies.tier": ("How much is spent", "投入多少"),
@@ -42,7 +42,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "studies.runs": ("Runs", "运行"),
     "studies.runs_help": (
         "Choose a row to look at that run on the other pages.",
-        "选中一行，别的页面就看那个运行。",
+        "选中一行，其他页面就会显示那个运行。",
     ),
     "studies.arm": ("Arm", "方案"),
     "studies.phase": ("For", "用途"),
@@ -60,7 +60,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "studies.step": ("Step", "步"),
     "studies.loss": ("Validation loss", "验证损失"),
     "studies.report": ("What came of it", "结果"),
-    "studies.verdict_replicates": ("Replicates", "得到重复"),
+    "studies.verdict_replicates": ("Replicates", "得到复现"),
     "studies.verdict_opposite": ("Opposite", "相反"),
     "studies.verdict_no_detectable_difference": ("No detectable difference", "没有可察觉的差别"),
     "studies.verdict_inconclusive": ("Inconclusive", "无法判断"),

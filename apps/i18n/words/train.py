@@ -8,7 +8,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "train.caveat": (
         "**Train loss** is the mean next-token cross-entropy of one batch, in nats; it jumps about. **Validation loss** is over the whole held-out part of the text, the same windows every time.\n\nA lower loss means better guesses of the next token. It does not by itself mean better text, and losses compare only between runs with the same tokenizer.\n\nTraining runs in a process of its own. Closing this page does not stop it.",
-        "**训练损失**是一个批次上预测下一个词元的平均交叉熵，单位是nat，会上下跳动。**验证损失**在整个留出部分上计算，每次用同样的窗口。\n\n损失越低，对下一个词元猜得越准；这本身不等于文字更好，而且只有词元化方式相同的运行才能比较。\n\n训练在独立的进程里进行，关掉网页不会停止它。",
+        "**训练损失**是一个批次上预测下一个词元的平均交叉熵，单位是 nat，会上下跳动。**验证损失**在整个留出部分上计算，每次用同样的窗口。\n\n损失越低，对下一个词元猜得越准；这本身不等于文字更好，而且只有词元化方式相同的运行才能比较。\n\n训练在独立的进程里进行，关掉网页不会停止它。",
     ),
     "train.first_visit": (
         "**First time here?** One click trains a tiny GPT on made-up stories in under a minute. The other pages then open it up.",
