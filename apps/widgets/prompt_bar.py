@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from apps import selection
 from apps.i18n import t
+from apps.prompt import Prompt, tokenize, tokenize_ids
 from apps.widgets.plain import plain
 from apps.widgets.prompt_history import history, remember
 
@@ -21,51 +21,6 @@ EXAMPLES = (
     "the cat sat. the cat sat. the cat",
     "从前有一个小女孩",
 )
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """A prompt as the model gets it.
-
-    Attributes:
-        text: what was typed.
-        ids: token ids, at least one.
-        displays: the tokens made visible, one an id.
-        html: the same escaped for HTML and plotly.
-    """
-
-    text: str
-    ids: tuple[int, ...]
-    displays: tuple[str, ...]
-    html: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def last(self, most: int) -> Prompt:
-        """The prompt's last `most` tokens."""
-        return Prompt(self.text, self.ids[-most:], self.displays[-most:], self.html[-most:])
-
-
-def displays_of(tokenizer: Any, ids: Any) -> list[str]:
-    """Visible forms of some token ids that need not form a text (alternatives, a vocabulary).
-
-    A model's vocabulary may have rows that no text uses; those show as #id.
-    """
-    from lab.tokenizers import token_labels
-
-    ids = [int(i) for i in ids]
-    known = iter(token_labels(tokenizer, [i for i in ids if i < tokenizer.vocab_size]))
-    return [next(known).display if i < tokenizer.vocab_size else f"#{i}" for i in ids]
-
-
-def tokenize(tokenizer: Any, text: str, unknown: str = "error") -> Prompt:
-    """`text` as the tokenizer sees it. Raises UnknownCharacters when `unknown` is `error` and there are some."""
-    from lab.tokenizers import token_labels
-
-    ids = tokenizer.encode(text, unknown=unknown)
-    labels = token_labels(tokenizer, ids)
-    return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))
 
 
 def _use_example() -> None:
@@ -169,11 +124,3 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
         if trailing:
             st.button(t("prompt.trim"), key="prompt_trim", on_click=_trim, type="tertiary")
     return prompt
-
-
-def tokenize_ids(tokenizer: Any, text: str, ids: list[int]) -> Prompt:
-    """A prompt given by its ids."""
-    from lab.tokenizers import token_labels
-
-    labels = token_labels(tokenizer, ids)
-    return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))
