@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from apps.prompt import Prompt
 from apps.widgets.inspected import Inspected
-from apps.widgets.prompt_bar import Prompt
 
 
 def prompt_source(tokenizer: Any, prompt: Prompt) -> str:

@@ -11,6 +11,7 @@ import streamlit as st
 from apps import inspection, selection, snippets
 from apps.i18n import t
 from apps.inspection import Checkpoint, open_picked
+from apps.prompt import Prompt, displays_of, tokenize
 from apps.widgets.checkpoint_slider import LATEST
 from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
@@ -18,7 +19,7 @@ from apps.widgets.inspected import Inspected, inspected, tokenizer_of
 from apps.widgets.model_picker import Picked, ordered_runs
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import Prompt, displays_of, tokenize, unknown_sentence
+from apps.widgets.prompt_bar import unknown_sentence
 from apps.widgets.selectors import head_choice, layer_choice, one_of, token_choice
 from model.config import GPTConfig
 

@@ -14,11 +14,11 @@ from apps import snippets
 from apps.i18n import t
 from apps.i18n.sentences import said
 from apps.inspection import open_checkpoint
+from apps.prompt import displays_of
 from apps.widgets.columns import number, share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import displays_of
 from apps.widgets.token_strip import Card, Strip, offline_html, token_strip
 
 if TYPE_CHECKING:

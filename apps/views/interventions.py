@@ -11,14 +11,14 @@ import streamlit as st
 from apps import inspection, intervening, snippets
 from apps.i18n import t
 from apps.intervening import Change
-from apps.widgets.columns import number
+from apps.prompt import displays_of
+from apps.widgets.columns import probability
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.intervention_editor import SIGNS, editor, listed, pick_place, said, settle_changes
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import fitted
-from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token
 from apps.widgets.token_target import token_target
 
@@ -44,8 +44,8 @@ def _target_name(page: Inspected, target: Target) -> str:
     _, token, versus = target
     shown = displays_of(page.tokenizer, [token] if versus is None else [token, versus])
     if versus is None:
-        return t("contributions.logit_of", token=shown[0])
-    return t("contributions.difference_of", token=shown[0], versus=shown[1])
+        return t("interventions.logit_of", token=shown[0])
+    return t("interventions.difference_of", token=shown[0], versus=shown[1])
 
 
 def _map(page: Inspected, changes: tuple[Change, ...], target: Target) -> go.Figure | None:
@@ -114,7 +114,8 @@ def _numbers(page: Inspected, effect: InterventionEffect, target: Target) -> Non
 
 def _change(before: float, after: float) -> str | None:
     """What to show beside a number; nothing where nothing changed, for an arrow beside zero points nowhere."""
-    return f"{after - before:+.3f}" if after != before else None
+    change = after - before
+    return None if change == 0 else f"{change:+.3f}" if abs(change) >= 0.0005 else f"{change:+.0e}"
 
 
 def _logit(logits: Any, token: int, versus: int | None) -> float:
@@ -220,9 +221,9 @@ def _table(page: Inspected, effect: InterventionEffect, position: int) -> None:
         frame, hide_index=True, width="stretch", height=35 * min(13, len(frame) + 1) + 3, key="next_tokens",
         column_config={
             "token": t("interventions.token"),
-            "before": number(t("interventions.p_before"), digits=3),
-            "after": number(t("interventions.p_after"), digits=3),
-            "change": number(t("interventions.p_change"), digits=3),
+            "before": probability(t("interventions.p_before")),
+            "after": probability(t("interventions.p_after")),
+            "change": probability(t("interventions.p_change")),
             "moved": t("interventions.rank"),
         },
     )  # fmt: skip

@@ -9,10 +9,11 @@ import streamlit as st
 
 from apps.i18n import t
 from apps.inspection import Checkpoint, open_picked
+from apps.prompt import Prompt
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import EXAMPLES, Prompt, prompt_bar
+from apps.widgets.prompt_bar import EXAMPLES, prompt_bar
 from apps.widgets.prompt_history import compared
 from lab.runs import Run
 from model.config import GPTConfig

@@ -20,11 +20,11 @@ from apps.intervening import (
     place_of,
     problem,
 )
+from apps.prompt import displays_of
 from apps.widgets import notices
 from apps.widgets.inspected import Inspected
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import label_name, probe_choice
-from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import head_choice, layer_choice, one_of
 from apps.widgets.token_target import typed_token
 
@@ -269,13 +269,14 @@ def listed(page: Inspected, changes: tuple[Change, ...]) -> tuple[Change, ...]:
         reason = problem(change, page.config, page.tokenizer, len(page.prompt))
         if reason is None:
             possible.append(change)
-        with st.container(horizontal=True, vertical_alignment="center", key=f"change_{index}"):
+        with st.container(key=f"change_{index}"):
+            text, off = st.columns([10, 1], vertical_alignment="center")  # a horizontal row breaks after a long line
             line = plain(said(change, page))
             if reason is None:
-                st.markdown(f"**{SIGNS[change.kind]}** {line}", width="stretch")
+                text.markdown(f"**{SIGNS[change.kind]}** {line}")
             else:
-                st.warning(f"{line} — {plain(reason)}", width="stretch")
-            st.button(
+                text.warning(f"{line} — {plain(reason)}")
+            off.button(
                 "", key=f"remove_{index}", icon=":material/close:", on_click=_remove, args=(index,), type="tertiary",
                 help=t("interventions.remove"),
             )  # fmt: skip

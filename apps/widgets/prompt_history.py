@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from apps.i18n import t
+from apps.prompt import tokenize
 from apps.widgets.plain import plain
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def compared(checkpoint: Checkpoint, tokenizer: Any, now: Any, n_ctx: int) -> No
     import pandas as pd
 
     from apps import inspection
-    from apps.widgets.prompt_bar import tokenize
 
     with st.container(border=True, key="prompt_compare"):
         with st.container(horizontal=True, vertical_alignment="center"):

@@ -9,7 +9,7 @@ import streamlit as st
 
 from apps import selection
 from apps.i18n import t
-from apps.widgets.prompt_bar import Prompt
+from apps.prompt import Prompt
 
 
 def _turn(name: str, by: int, count: int) -> None:

@@ -8,9 +8,9 @@ import streamlit as st
 
 from apps import inspection, selection
 from apps.i18n import t
+from apps.prompt import displays_of
 from apps.widgets.inspected import Inspected
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import displays_of
 from apps.widgets.selectors import token_choice
 
 CANDIDATES = 24

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from apps import elsewhere
+from apps.prompt import tokenize
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import tokenize
 from tests.apps.opening import PAGES, checked, open_page
 
 QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
