@@ -75,6 +75,11 @@ def intervention_map(
     # Masked cells are clicked too: their hover says which they are.
     markers = fig.data[-1]
     markers.hovertext = [hover(int(layer), int(column)) for layer, column in markers.customdata]
+    for layer, column in np.argwhere(masked):  # blank, not missing: there is a part to click
+        fig.add_shape(
+            type="rect", x0=column - 0.47, x1=column + 0.47, y0=layer - 0.47, y1=layer + 0.47, layer="below",
+            line=dict(color=theme(template).faint, width=1),
+        )  # fmt: skip
     for (layer, column), sign in signs.items():
         fig.add_shape(
             type="rect", x0=column - 0.47, x1=column + 0.47, y0=layer - 0.47, y1=layer + 0.47,

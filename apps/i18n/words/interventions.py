@@ -14,7 +14,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "Click a cell to do it there, click again to undo it; framed cells are on the list. The columns on the right are whole updates: all that attention adds, all that the MLP adds, the stream after the layer.",
         "点击一格即在那里改动，再点一次撤销；带框的格子在列表上。右边几列是整个更新：注意力写入的全部、MLP 写入的全部、该层之后的残差流。",
     ),
-    "interventions.map_score": ("{what} of each head", "每个头的{what}"),
+    "interventions.map_score": ("Heads by their {what} score", "每个头的{what}分数"),
     "interventions.map_effect_loss": (
         "Change of the loss when each part alone is set to zero (nats)",
         "单独把每个部分置零时损失的变化（nat）",
@@ -144,6 +144,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "Of the prompt's tokens after the first, each given what precedes it. The arrow: after less before.",
         "提示中第一个词元之后各词元的损失。箭头为之后减之前。",
     ),
+    "interventions.logit_of": ("Logit of {token}", "{token} 的 logit"),
+    "interventions.difference_of": ("Logit of {token} less that of {versus}", "{token} 与 {versus} 的 logit 之差"),
     "interventions.probability": ("Its probability", "它的概率"),
     "interventions.kl": ("KL of the prediction (nats)", "预测的 KL（nat）"),
     "interventions.kl_help": (
