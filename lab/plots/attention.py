@@ -9,7 +9,7 @@ import numpy as np
 
 from lab.plots.cells import HOVER_LIMIT, heatmap
 from lab.plots.pixels import as_codes, palette, picture_uri
-from lab.plots.theme import Label, bar_title, bare_figure, check_labels, escaped, number, theme
+from lab.plots.theme import Label, bar_title, bare_figure, check_labels, escaped, integer_axis, number, theme
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lab.analysis import AttentionPatterns, HeadScores
 
 WEIGHT_NAMES = {"pattern": "attention", "value_weighted": "value-weighted attention"}
+MOST_NAMED = 32
+"""Tokens named along each side of one large head; of more every k-th is."""
 SCORE_NAMES = {
     "induction": "induction score",
     "previous_token": "previous-token score",
@@ -62,6 +64,7 @@ def attention_mosaic(
     fig.add_trace(go.Image(source=picture_uri(codes, palette(scale)), hoverinfo="skip", name=what))
     colorbar = dict(title=dict(text=bar_title(what, "0 to 1")), thickness=12, outlinewidth=0)
     fig.add_trace(_tile_targets(patterns, scores, side, centre))
+    fig.data[1].hoverlabel.bgcolor = theme(template).positive
     fig.data[1].marker.update(cmin=0, cmax=1, colorscale=scale, colorbar=colorbar, showscale=True)
 
     heads = dict(tickvals=[h * side + centre for h in range(n_heads)], ticktext=[f"H{h}" for h in range(n_heads)])
@@ -177,6 +180,8 @@ def attention_head(
         square=True,
         template=template,
     )
+    if n > MOST_NAMED:  # the square is seldom more than 400 pixels wide
+        fig.update_xaxes(**integer_axis(tokens, MOST_NAMED)).update_yaxes(**integer_axis(tokens, MOST_NAMED))
     if n * n > HOVER_LIMIT:
         fig.data[0].hovertemplate = f"query %{{y}} → key %{{x}}<br>{what} %{{z}}<extra></extra>"
     return fig.update_layout(height=max(320, min(820, 160 + 22 * n)))
