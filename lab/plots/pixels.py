@@ -7,11 +7,11 @@ colour for every cell. What is lost are the digits: 255 steps of colour, which i
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
+import io
 
 import numpy as np
 
+from lab.plots.ink import colours_of
 from lab.plots.theme import Scale
 
 CODES = 255
@@ -26,26 +26,15 @@ def as_codes(z: np.ndarray) -> np.ndarray:
 
 def palette(scale: Scale) -> np.ndarray:
     """[code, (red, green, blue)] colours of the codes; code 0, drawn clear, has that of code 1."""
-    stops = np.array([at for at, _ in scale])
-    colours = np.array([[int(name[i : i + 2], 16) for i in (1, 3, 5)] for _, name in scale])
-    at = np.linspace(0, 1, CODES)
-    shades = np.stack([np.interp(at, stops, channel) for channel in colours.T], axis=1)
+    shades = colours_of(np.linspace(0, 1, CODES), 0, 1, scale)
     return np.rint(np.vstack([shades[:1], shades])).astype(np.uint8)
 
 
 def picture_uri(codes: np.ndarray, colours: np.ndarray) -> str:
     """Codes [row, column], the first row on top, as a PNG whose code 0 is clear; ``data:image/png;base64,...``."""
-    rows, columns = codes.shape
-    lines = np.zeros((rows, columns + 1), dtype=np.uint8)  # each line begins with its filter: 0, none
-    lines[:, 1:] = codes
-    chunks = (
-        (b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
-        (b"PLTE", colours.tobytes()),
-        (b"tRNS", b"\x00"),
-        (b"IDAT", zlib.compress(lines.tobytes(), 3)),
-        (b"IEND", b""),
-    )
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
-    )
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+    from PIL import Image
+
+    picture, png = Image.fromarray(codes), io.BytesIO()
+    picture.putpalette(colours.tobytes())  # makes it an indexed one
+    picture.save(png, format="PNG", transparency=0, compress_level=3)
+    return "data:image/png;base64," + base64.b64encode(png.getvalue()).decode("ascii")
