@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 _PROJECT = str(Path(__file__).resolve().parent.parent)
-if sys.path[0] != _PROJECT:
-    sys.path.insert(0, _PROJECT)  # so that apps, lab and model are found without installing anything
+# First, so that apps, lab and model are found without installing anything; once, for this runs at every drawing.
+sys.path[:] = [_PROJECT, *(folder for folder in sys.path if folder != _PROJECT)]
 
 import streamlit as st  # noqa: E402
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,11 @@ def test_damaged_files_are_a_sentence_not_a_crash(runs: Path) -> None:
     (runs / "single" / "config.json").write_text("{")
     for page in PAGES:
         open_page(page, run="tiny")
+
+
+def test_drawing_a_page_again_leaves_the_module_path_as_it_was(runs: Path) -> None:
+    at = open_page("anatomy", run="tiny")
+    before = list(sys.path)
+    for _ in range(2):
+        checked(at.run())
+    assert sys.path == before
