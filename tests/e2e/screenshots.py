@@ -20,6 +20,7 @@ PAGES = (
     "interventions", "probes", "compare", "dynamics", "anatomy",
 )  # fmt: skip
 LOOKS = (("light", "en"), ("dark", "en"), ("light", "zh"), ("dark", "zh"))
+FRESH = "document.querySelectorAll('[data-testid=stElementContainer][data-stale=true]').length === 0"  # none is faded
 SIZE = {"width": 1440, "height": 1000}
 
 
@@ -46,7 +47,8 @@ def _look(browser, url: str, folder: Path, theme: str, lang: str, only: list[str
         # The page scrolls inside its own container: make the window as tall as what it holds.
         height = page.evaluate("document.querySelector('[data-testid=stMainBlockContainer]').scrollHeight")
         page.set_viewport_size({"width": SIZE["width"], "height": max(SIZE["height"], int(height) + 60)})
-        page.wait_for_timeout(500)
+        settled(page)
+        page.wait_for_function(FRESH, timeout=PATIENCE)
         page.screenshot(path=str(folder / f"{name}-{theme}-{lang}.png"))
         page.set_viewport_size(SIZE)
         sys.stdout.write(f"{name} {theme} {lang}\n")

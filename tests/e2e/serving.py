@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,15 @@ def widget(page: Page, key: str) -> Locator:
     return page.locator(f".st-key-{key.replace('.', '-')}")
 
 
+def wait_until(true: Callable[[], bool], otherwise: str, seconds: float = 240.0) -> None:
+    """Wait until something holds; AssertionError with what to say otherwise."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{otherwise} ({seconds:g} s)")
+        time.sleep(0.1)
+
+
 def wait_for(run: Run, *states: str, step: int = 0, seconds: float = 240.0) -> RunStatus:
     """Wait until a run's folder says one of these states at this step or later."""
     deadline = time.monotonic() + seconds
@@ -124,3 +134,14 @@ def wait_for(run: Run, *states: str, step: int = 0, seconds: float = 240.0) -> R
             return status
         time.sleep(0.1)
     raise AssertionError(f"{run.status()} after {seconds} s, waiting for {states} at step {step}\n{run.log()}")
+
+
+@contextmanager
+def held(status: RunStatus) -> Iterator[None]:
+    """The run's trainer is alive and stands still meanwhile, wherever it was."""
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(status.pid, signal.SIGCONT)

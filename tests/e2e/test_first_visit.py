@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.runs import Run, list_runs
-from tests.e2e.serving import PATIENCE, Server, settled, wait_for, widget
+from tests.e2e.serving import PATIENCE, Server, held, settled, wait_for, wait_until, widget
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -25,14 +25,15 @@ def test_train_reload_stop_resume_and_write(empty: tuple[Server, Path], page: Pa
     page.wait_for_url(re.compile("run=first-look"), timeout=PATIENCE)
 
     run = Run(runs / "first-look")
-    wait_for(run, "running", step=20)
-    page.reload()  # F5: a new session, which finds the run by its address and its folder
-    settled(page)
-    assert "run=first-look" in page.url
-    assert page.get_by_text(re.compile(r"training, step \d+ of 300")).first.is_visible()
-    assert [found.id for found in list_runs(runs)] == ["first-look"], "a second job was started"
+    with held(wait_for(run, "running", step=20)):  # 300 steps can take less time than a starved browser's reload
+        page.reload()  # F5: a new session, which finds the run by its address and its folder
+        settled(page)
+        assert "run=first-look" in page.url
+        assert page.get_by_text(re.compile(r"training, step \d+ of 300")).first.is_visible()
+        assert [found.id for found in list_runs(runs)] == ["first-look"], "a second job was started"
 
-    widget(page, "stop").get_by_role("button").click()
+        widget(page, "stop").get_by_role("button").click()
+        wait_until(lambda: run.requested("stop"), "the stop button asked for nothing")
     assert wait_for(run, "stopped", "done").state == "stopped"
     page.get_by_text(re.compile(r"Stopped at step \d+ of 300")).wait_for(timeout=PATIENCE)
     stopped_at = run.status().step
