@@ -12,7 +12,7 @@ sys.path[:] = [_PROJECT, *(folder for folder in sys.path if folder != _PROJECT)]
 
 import streamlit as st  # noqa: E402
 
-from apps import jobs, warm  # noqa: E402
+from apps import jobs, selection, warm  # noqa: E402
 from apps.i18n import t  # noqa: E402
 from apps.widgets import notices  # noqa: E402
 from apps.widgets.checkpoint_slider import film_timer  # noqa: E402
@@ -52,6 +52,13 @@ LOGO = """
 def main() -> None:
     """Settle the language, draw the sidebar, run the page."""
     st.set_page_config(page_title="Residual Lab", page_icon=":material/insights:", layout="wide")
+    with selection.one_address():
+        _draw()
+    if not reads_soon():
+        warm.start()
+
+
+def _draw() -> None:
     settle_language()
     jobs.wake_queue()
     sections: dict[str, list[st.Page]] = {}
@@ -77,8 +84,6 @@ def main() -> None:
         notices.show()  # drawn on top, but last: the page itself may add some
     with st.sidebar:
         film_timer()
-    if not reads_soon():
-        warm.start()
 
 
 main()

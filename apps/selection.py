@@ -11,7 +11,8 @@ labels here are translated and a bad value deserves a sentence, hence this small
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ T = TypeVar("T")
 LONGEST_PROMPT_IN_LINK = 2000  # characters; browsers and proxies cut addresses that are much longer
 LAG = 3.0  # seconds in which a click may still carry the address of before the click before it
 _BOOK = "address_book"
+_PENDING = "address_pending"
 
 
 @dataclass
@@ -36,6 +38,7 @@ class _Entry:
     at: float = 0.0
     settled: Any = None
     known: bool = False  # whether `settled` holds a value yet
+    page: str | None = None  # where it was settled last
 
 
 def _entry(name: str) -> _Entry:
@@ -64,18 +67,40 @@ def publish(name: str, value: object | None) -> None:
     text, entry = None if value is None else str(value), _entry(name)
     if text != entry.written:
         entry.written, entry.before, entry.at = text, st.query_params.get(name), time.monotonic()
-    if text is None:
-        if name in st.query_params:
-            del st.query_params[name]
-    elif st.query_params.get(name) != text:
-        st.query_params[name] = text
+    pending: dict[str, str | None] | None = st.session_state.get(_PENDING)
+    if pending is None:
+        _write({name: text})
+    else:
+        pending[name] = text
+
+
+@contextmanager
+def one_address() -> Iterator[None]:
+    """Gather what is published meanwhile and write it at the end, for every writing is a stop of the Back button."""
+    pending: dict[str, str | None] = {}
+    st.session_state[_PENDING] = pending
+    try:
+        yield
+    finally:
+        st.session_state[_PENDING] = None
+        _write(pending)
+
+
+def _write(changes: Mapping[str, str | None]) -> None:
+    now = {name: st.query_params.get_all(name) for name in st.query_params}
+    kept = {name: values for name, values in now.items() if name not in changes}
+    wanted = kept | {name: [text] for name, text in changes.items() if text is not None}
+    if wanted != now:
+        st.query_params.from_dict(wanted)
 
 
 def _settle(name: str, value: Any) -> None:
-    if name not in st.session_state or st.session_state[name] != value:
+    entry, page = _entry(name), st.session_state.get("page")
+    # A page is drawn with new widgets, and a browser whose reader has not touched the old one starts the new one empty
+    # unless the session names its value. Naming it at every drawing would undo what the reader does meanwhile.
+    if name not in st.session_state or st.session_state[name] != value or entry.page != page:
         st.session_state[name] = value
-    entry = _entry(name)
-    entry.settled, entry.known = value, True
+    entry.settled, entry.known, entry.page = value, True, page
 
 
 def _nearest(value: object, options: Sequence[T], default: T) -> T:
