@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from apps.i18n import language, t
+from apps.i18n.sentences import said
 from apps.inspection import Checkpoint, open_checkpoint
 from apps.kept import kept
 
@@ -68,6 +71,22 @@ def label_choices(corpus: str | None) -> list[str]:
     return [f"{name}:{layer}" for name in dict.fromkeys(names) for layer in infos[name].label_layers]
 
 
+@contextmanager
+def _refusals_translated() -> Iterator[None]:
+    """What the floors below refuse is raised again as a ValueError with a sentence in the reader's language."""
+    from lab.analysis import UnreadableLabels
+
+    try:
+        yield
+    except UnreadableLabels as error:
+        from apps.widgets.prompt_bar import unknown_sentence
+
+        sentence = t("probes.unreadable", what=said(error.what), unknown=unknown_sentence(error.problem))
+        raise ValueError(sentence) from error
+    except ValueError as error:
+        raise ValueError(said(str(error))) from error
+
+
 @st.cache_resource(max_entries=12, show_spinner=False)
 def labels(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> LabelledTokens:
     """Labels on the tokens of this model. Raises ValueError where its tokenizer cannot read the text."""
@@ -77,7 +96,7 @@ def labels(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> Label
     name, _, layer = spec.partition(":")
     tokenizer = open_checkpoint(checkpoint).tokenizer
     if tokenizer is None:
-        raise ValueError("the model has no tokenizer, and labels belong to tokens of a text")
+        raise ValueError(t("probes.no_tokenizer"))
     return corpus_labels(open_corpus(name, seed=seed, size=_size(name, examples)), tokenizer, layer)
 
 
@@ -87,15 +106,23 @@ def _size(corpus: str, examples: int) -> int | None:
 
 
 def _labels_for(checkpoint: Checkpoint, question: Question) -> LabelledTokens:
-    found: LabelledTokens = labels(checkpoint, question.labels, question.examples, question.seed)
+    with _refusals_translated():
+        found: LabelledTokens = labels(checkpoint, question.labels, question.examples, question.seed)
+    return found
+
+
+def classes(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> tuple[tuple[str, ...], str]:
+    """(the classes of these labels, "") or, where this model's tokenizer cannot read the text, ((), the reason)."""
+    found: tuple[tuple[str, ...], str] = _classes(checkpoint, spec, examples, seed, language())
     return found
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def classes(checkpoint: Checkpoint, spec: str, examples: int, seed: int) -> tuple[tuple[str, ...], str]:
-    """(the classes of these labels, "") or, where this model's tokenizer cannot read the text, ((), the reason)."""
+def _classes(checkpoint: Checkpoint, spec: str, examples: int, seed: int, reader: str) -> tuple[tuple[str, ...], str]:
+    """reader: the language of the reason, so that each is kept by itself."""
     try:
-        return labels(checkpoint, spec, examples, seed).classes, ""
+        with _refusals_translated():
+            return labels(checkpoint, spec, examples, seed).classes, ""
     except (OSError, ValueError) as error:
         return (), str(error)
 
@@ -114,13 +141,15 @@ def known(checkpoint: Checkpoint, question: Question) -> Probes | None:
 
 
 def fit(checkpoint: Checkpoint, question: Question, told: Told) -> Probes:
-    """The answer, fitted now. Raises ValueError with a sentence for labels that cannot be fitted."""
+    """The answer, fitted now. Raises ValueError, in the reader's language, for labels that cannot be fitted."""
     from lab.analysis import fit_probes
 
-    answer = fit_probes(
-        open_checkpoint(checkpoint), _labels_for(checkpoint, question), site=question.site,
-        examples=question.examples, control=question.control, progress=told,
-    )  # fmt: skip
+    read = _labels_for(checkpoint, question)
+    with _refusals_translated():
+        answer = fit_probes(
+            open_checkpoint(checkpoint), read, site=question.site, examples=question.examples,
+            control=question.control, progress=told,
+        )  # fmt: skip
     kept("probes", 64).put((checkpoint, question), answer)
     return answer
 
@@ -142,10 +171,12 @@ def fit_at(checkpoint: Checkpoint, question: Question, layer: int) -> Probes:
     """The probe of one layer, fitted now. Raises ValueError as `fit` does."""
     from lab.analysis import fit_probes
 
-    answer = fit_probes(
-        open_checkpoint(checkpoint), _labels_for(checkpoint, question), site=question.site, layers=layer,
-        examples=question.examples, control=question.control, bootstrap=0,
-    )  # fmt: skip
+    read = _labels_for(checkpoint, question)
+    with _refusals_translated():
+        answer = fit_probes(
+            open_checkpoint(checkpoint), read, site=question.site, layers=layer, examples=question.examples,
+            control=question.control, bootstrap=0,
+        )  # fmt: skip
     kept("probes of one layer", 64).put((checkpoint, question, layer), answer)
     return answer
 
@@ -157,7 +188,8 @@ def direction(checkpoint: Checkpoint, question: Question, layer: int, label: str
     """
     answer = known_at(checkpoint, question, layer) or fit_at(checkpoint, question, layer)
     row = answer.points.index(f"blocks.{layer}.hook_{question.site}")
-    return answer.direction(row, label, versus or None)
+    with _refusals_translated():
+        return answer.direction(row, label, versus or None)
 
 
 def direction_as_python(question: Question, layer: int, label: str, versus: str) -> str:
@@ -210,9 +242,8 @@ def film(run: Run, checkpoint: Checkpoint, question: Question, told: Told) -> Dy
     from lab.analysis import probed_film
 
     steps = film_steps(run)
-    answer = probed_film(
-        run, _labels_for(checkpoint, question), site=question.site, examples=question.examples,
-        steps=steps, progress=told,
-    )  # fmt: skip
+    read = _labels_for(checkpoint, question)
+    with _refusals_translated():
+        answer = probed_film(run, read, site=question.site, examples=question.examples, steps=steps, progress=told)
     kept("probe films").put((str(run.path), tuple(steps), question), answer)
     return answer

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from lab.analysis.patching import PatchingGrid, activation_patching
     from lab.analysis.planted import planted_induction
     from lab.analysis.predictions import TokenPredictions, token_predictions
-    from lab.analysis.probe_labels import LabelledTokens, conllu_labels, corpus_labels, function_labels, read_labels
+    from lab.analysis.probe_labels import (
+        LabelledTokens,
+        UnreadableLabels,
+        conllu_labels,
+        corpus_labels,
+        function_labels,
+        read_labels,
+    )
     from lab.analysis.probes import Probes, fit_probes
     from lab.analysis.sources import SourceContributions, source_contributions
     from lab.analysis.tuned_lens import LensTraining, TunedLens, train_tuned_lens
@@ -63,6 +70,7 @@ _HOME = {
     "TokenEffects": "composition",
     "TokenPredictions": "predictions",
     "TunedLens": "tuned_lens",
+    "UnreadableLabels": "probe_labels",
     "activation_patching": "patching",
     "apply": "interventions",
     "attention_patterns": "attention",
@@ -127,6 +135,7 @@ __all__ = [
     "TokenEffects",
     "TokenPredictions",
     "TunedLens",
+    "UnreadableLabels",
     "activation_patching",
     "apply",
     "attention_patterns",

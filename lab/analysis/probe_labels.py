@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,20 @@ SOURCES = ("stories", "python", "conllu")
 STORIES_SIZE = 700_000
 """Characters of stories that are generated for probes: about 14,000 labelled validation words."""
 CONLLU_FIELDS = {"upos": 3, "xpos": 4, "deprel": 7}
+
+
+class UnreadableLabels(ValueError):
+    """A tokenizer knows no document of what has the labels: `what` that is, and the last `problem` met."""
+
+    def __init__(self, what: str, problem: UnknownCharacters) -> None:
+        self.what, self.problem = what, problem
+        super().__init__(
+            f"The model's tokenizer cannot read {what}: no document is without words unknown to it ({problem}) Use a "
+            "model trained on such text, or one with a byte-level tokenizer."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the default would call __init__ with the message
+        return type(self), (self.what, self.problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +100,7 @@ Spans = tuple[int, np.ndarray, np.ndarray, np.ndarray]
 
 
 def _read_known(texts: list[str], tokenizer: Tokenizer, what: str) -> list[Spans]:
-    """(which text, ids, starts, ends) of those that the tokenizer knows all of. ValueError when there are none."""
+    """(which text, ids, starts, ends) of those that the tokenizer knows all of; UnreadableLabels where of none."""
     found: list[Spans] = []
     problem: UnknownCharacters | None = None
     for at, text in enumerate(texts):
@@ -93,11 +108,10 @@ def _read_known(texts: list[str], tokenizer: Tokenizer, what: str) -> list[Spans
             found.append((at, *tokenizer.spans(text)))
         except UnknownCharacters as unknown:
             problem = unknown
-    if not found:
-        raise ValueError(
-            f"The model's tokenizer cannot read {what}: no document is without words unknown to it ({problem}) Use a "
-            "model trained on such text, or one with a byte-level tokenizer."
-        )
+    if problem is None and not found:
+        raise ValueError(f"There is no document in {what}.")
+    if problem is not None and not found:
+        raise UnreadableLabels(what, problem)
     return found
 
 

@@ -45,6 +45,14 @@ WORDS: dict[str, tuple[str, str]] = {
     "probes.fit": ("Fit the probes", "拟合探针"),
     "probes.fitting": ("Fitting: row {done} of {n}", "正在拟合：第 {done} / {n} 行"),
     "probes.cannot": ("These probes cannot be fitted: {reason}", "无法拟合这些探针：{reason}"),
+    "probes.unreadable": (
+        "The model's tokenizer cannot read {what}: every document holds something unknown to it. {unknown} Use a model trained on such text, or one with a byte-level tokenizer.",
+        "模型的词元化读不了{what}：没有一篇文档不含它不认识的内容。{unknown}请用在这类文字上训练的模型，或者按字节词元化的模型。",
+    ),
+    "probes.no_tokenizer": (
+        "The model has no tokenizer, and labels belong to tokens of a text.",
+        "这个模型没有词元化，而标签属于文字的词元。",
+    ),
     "probes.counts": (
         "{classes} classes; {train} tokens to fit, {validation} to choose, {test} from {documents} documents to judge. Always the commonest class: {majority}.",
         "{classes} 个类别；{train} 个词元用来拟合，{validation} 个用来选择，来自 {documents} 篇文档的 {test} 个用来评判。永远回答最常见的一类：{majority}。",
