@@ -6,6 +6,7 @@ Trainings are run with fewer steps on a smaller corpus (``scaled``); the slow te
 from __future__ import annotations
 
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -101,7 +102,7 @@ def run_all(folder: Path, full: bool) -> None:
     for command in RUN:
         command = command if full else scaled(command)
         if command == "residlab explore":
-            serves_the_explorer(folder)
+            serves_the_explorer(shlex.split(command), folder)
             continue
         done = subprocess.run(
             shlex.split(command), cwd=folder, env=environment(), capture_output=True, text=True, check=False
@@ -113,11 +114,15 @@ def run_all(folder: Path, full: bool) -> None:
     assert (folder / "runs/two/status.json").is_file()
 
 
-def serves_the_explorer(folder: Path) -> None:
-    """``residlab explore`` prints its address, answers there, and ends with Ctrl-C."""
-    command = ["residlab", "explore", "--no-browser"]
+def serves_the_explorer(command: list[str], folder: Path) -> None:
+    """``residlab explore`` prints its address, answers there, and ends with Ctrl-C; in a terminal, with a browser,
+    and for someone who never started Streamlit, it asks for nothing."""
+    home = folder / "home"
+    home.mkdir()
+    first_time = {**environment(), "HOME": str(home), "BROWSER": "true"}  # the command `true` opens every page
+    screen, keyboard = pty.openpty()
     server = subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=folder, env=first_time, stdin=keyboard, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
         assert server.stdout is not None
@@ -130,6 +135,8 @@ def serves_the_explorer(folder: Path) -> None:
     finally:
         if server.poll() is None:
             os.killpg(server.pid, signal.SIGKILL)
+        os.close(screen)
+        os.close(keyboard)
 
 
 def answers(address: str, seconds: float) -> str:

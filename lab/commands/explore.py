@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -42,10 +43,16 @@ def explore(options: Explore) -> int:
     print(f"Residual Lab explorer: http://localhost:{port}   (Ctrl-C ends it)", flush=True)
     # From the project's folder, whose .streamlit/config.toml holds the themes; the runs stay where they were meant.
     environment = {**os.environ, "RESIDLAB_RUNS": str(runs.resolve())}
-    server = subprocess.Popen(command, cwd=script.parents[1], env=environment, stdout=subprocess.DEVNULL)
+    # Its words about itself are left out, so it must never wait for an answer: what it asked would not be seen.
+    null = subprocess.DEVNULL
+    server = subprocess.Popen(command, cwd=script.parents[1], env=environment, stdin=null, stdout=null)
     signal.signal(signal.SIGTERM, _interrupt)  # whoever ends this process ends the server with it
     try:
-        return server.wait()
+        code = server.wait()
+        if code:
+            by_hand = f"cd {shlex.quote(str(script.parents[1]))} && {shlex.join(command)}"
+            print(f"The explorer's server ended with code {code}. What it says: {by_hand}", file=sys.stderr)
+        return code
     finally:
         if server.poll() is None:
             server.terminate()
@@ -68,6 +75,7 @@ def _flags(port: int, browser: bool) -> list[str]:
         f"--server.port={port}",
         "--server.address=localhost",
         f"--server.headless={'false' if browser else 'true'}",
+        "--server.showEmailPrompt=false",
         "--browser.gatherUsageStats=false",
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from lab.commands.parsing import given, overrides_of
+from lab.commands.progress import Progress
 from lab.training.config import DataConfig, TrainingConfig
 from model.config import GPTConfig
 
@@ -64,8 +65,6 @@ class Train:
 
 def train(options: Train) -> int:
     """Train in this process; returns 0, 3 after a divergence, 130 after Ctrl-C."""
-    from lab.commands.progress import Progress
-
     if options.resume is not None:
         return _resume(options)
     if options.run == Path():
@@ -77,7 +76,7 @@ def train(options: Train) -> int:
     from lab.training import train as start  # torch from here on
 
     quiet = options.quiet or not _first_process()
-    with Progress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
+    with TrainingProgress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
         run = start(config, run=path, on_step=progress)
     return _report(run, interrupted)
 
@@ -86,7 +85,10 @@ def run_config(options: Train) -> RunConfig:
     """The typed options over the recipe over the preset."""
     from lab.training import build_run_config
 
-    data = given(options.data)
+    data, training = given(options.data), given(options.training)
+    steps = training.get("steps", options.steps)
+    if steps is not None:
+        TrainingConfig(steps=steps, warmup_steps=0)  # a bad number is told alone, not with the warm-up drawn from it
     return build_run_config(
         options.corpus,
         preset=options.preset,
@@ -94,14 +96,13 @@ def run_config(options: Train) -> RunConfig:
         steps=options.steps,
         seed=options.seed,
         model_overrides=given(options.model),
-        training_overrides=given(options.training),
+        training_overrides=training,
         **data,
     )
 
 
 def _resume(options: Train) -> int:
-    from lab.commands.progress import Progress
-    from lab.runs import find_run
+    from lab.runs import RunNotFoundError, find_run
 
     plain = Train()
     groups = ("model", "data", "training")
@@ -110,7 +111,10 @@ def _resume(options: Train) -> int:
     changed += [f"--{name}" for name in others if getattr(options, name) != getattr(plain, name)]
     if changed:
         raise ValueError(f"--resume goes on with the run as it is, so {', '.join(changed)} cannot be given with it.")
-    run = find_run(options.resume or "")
+    try:
+        run = find_run(options.resume or "")
+    except RunNotFoundError as error:
+        raise RunNotFoundError(f"{error} (`residlab runs` lists the runs)") from None
     status = run.status()
     # No process has taken a queued run yet; if one is about to, the folder's lock lets only one of us train.
     if status.active and status.pid is not None:
@@ -123,22 +127,43 @@ def _resume(options: Train) -> int:
     from lab.training import resume  # torch from here on
 
     quiet = options.quiet or not _first_process()
-    with Progress(status.max_steps, quiet=quiet) as progress, stopping_on_interrupt(run.path) as interrupted:
+    with TrainingProgress(status.max_steps, quiet=quiet) as progress, stopping_on_interrupt(run.path) as interrupted:
         run = resume(run.path, on_step=progress)
     return _report(run, interrupted)
+
+
+class TrainingProgress(Progress):
+    """Says of which step the validation loss is, when that is not the step shown."""
+
+    _shown = _evaluated = 0
+
+    def __call__(self, row: Mapping[str, Any]) -> None:
+        self._shown = int(row["step"])
+        if row.get("val_loss") is not None:
+            self._evaluated = self._shown
+        super().__call__(row)
+
+    def _losses(self) -> str:
+        earlier = f" (step {self._evaluated})" if self._evaluated != self._shown else ""
+        after = {"train_loss": "", "val_loss": earlier}
+        return "  ".join(f"{name.split('_')[0]} {loss:.4f}{after[name]}" for name, loss in self.losses.items())
 
 
 def _report(run: Run, interrupted: list[int]) -> int:
     status = run.status()
     if not _first_process():
         return {"done": DONE, "diverged": DIVERGED}.get(status.state, INTERRUPTED if interrupted else DONE)
-    losses = [row for row in run.metrics() if row.get("val_loss") is not None]
+    rows = run.metrics()
+    losses = [row for row in rows if row.get("val_loss") is not None]
     best = min(losses, key=lambda row: row["val_loss"], default=None)
     said = f"{run.path}: {status.state} at step {status.step} of {status.max_steps}"
     if best is not None:
         said += f", val {losses[-1]['val_loss']:.4f} nats/token"
+        said += f" at step {losses[-1]['step']}" if losses[-1]["step"] != status.step else ""
         said += f" (best {best['val_loss']:.4f} at step {best['step']})" if best is not losses[-1] else ""
-        said += f", {losses[-1]['seconds'] / 60:.1f} minutes of training"
+    seconds = _seconds(run, status.step, rows)
+    if seconds is not None:
+        said += f", {f'{seconds / 60:.1f} minutes' if seconds >= 60 else f'{seconds:.0f} s'} of training"
     print(said)
     if status.state == "diverged":
         print(f"{status.error}. Its last good checkpoint stays; start another run with a lower learning rate.")
@@ -151,6 +176,18 @@ def _report(run: Run, interrupted: list[int]) -> int:
 
 
 INTERRUPTED = 130
+
+
+def _seconds(run: Run, step: int, rows: list[dict[str, Any]]) -> float | None:
+    """How long the training took up to this step: of its line of metrics, or its checkpoint; None where neither is."""
+    from lab.runs import RunNotFoundError, read_json
+
+    if rows and rows[-1]["step"] == step:
+        return rows[-1].get("seconds")
+    try:
+        return read_json(run.checkpoint_path(step) / "state.json").get("seconds")
+    except (RunNotFoundError, OSError, ValueError):
+        return None
 
 
 def _refuse_existing(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import shlex
 from pathlib import Path
 
 from lab.corpora.base import Corpus, CorpusInfo, split_by_position
@@ -30,7 +31,7 @@ def open_path(path: str | Path, size: int | None = None) -> Corpus:
     elif path.is_file():
         text, notes = read_text(path, size)
     else:
-        raise ValueError(f"there is no file or folder {path}")
+        raise ValueError(f"there is no file or folder {path}; see that the path is right")
     return text_corpus(text, name=path.name or str(path), source=str(path), notes=tuple(notes))
 
 
@@ -38,7 +39,7 @@ def text_corpus(text: str, *, name: str = "pasted text", source: str = "pasted",
     """A corpus of `text` as it stands. ValueError when it is empty or only white space."""
     if not text.strip():
         what = "is empty" if not text else f"holds only white space ({len(text)} characters)"
-        raise ValueError(f"the text of {name!r} {what}; there is nothing to learn from")
+        raise ValueError(f"the text of {name!r} {what}; there is nothing to learn from. Give some text")
     info = CorpusInfo(
         name=name,
         kind="text",
@@ -66,7 +67,7 @@ def read_text(path: Path, size: int | None = None) -> tuple[str, list[str]]:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from None
     if not raw:
-        raise ValueError(f"{path} is empty (0 bytes); there is nothing to learn from")
+        raise ValueError(f"{path} is empty (0 bytes); there is nothing to learn from. Give a file with text in it")
     notes = []
     if raw.startswith(codecs.BOM_UTF8):
         raw = raw[len(codecs.BOM_UTF8) :]
@@ -80,7 +81,7 @@ def read_text(path: Path, size: int | None = None) -> tuple[str, list[str]]:
         text = text[:size]
         notes.append(f"{path.name}: only the first {size:,} characters are used")
     if not text.strip():
-        raise ValueError(f"{path} holds only white space ({len(text):,} characters)")
+        raise ValueError(f"{path} holds only white space ({len(text):,} characters). Give a file with text in it")
     return text, notes
 
 
@@ -125,7 +126,7 @@ def _decodes(raw: bytes, encoding: str, cut_short: bool) -> bool:
 
 
 def _convert(path: Path, what: str, encoding: str) -> str:
-    return f"{path} {what}. Convert it first: iconv -f {encoding.upper()} -t UTF-8 {path.name} > utf8.txt"
+    return f"{path} {what}. Convert it first: iconv -f {encoding.upper()} -t UTF-8 {shlex.quote(str(path))} > utf8.txt"
 
 
 def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str]]:
@@ -161,7 +162,7 @@ def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str]]:
         have += len(text)
     text = "".join(parts)
     if not text.strip():
-        raise ValueError(f"the {len(files):,} text files of {folder} are all empty")
+        raise ValueError(f"the {len(files):,} text files of {folder} are all empty. Put text into one")
     return text if size is None else text[:size], notes
 
 

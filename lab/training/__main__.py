@@ -18,7 +18,7 @@ def main(words: list[str]) -> int:
 
     run = Run(words[0])
     if not run.exists():
-        sys.stderr.write(f"there is no run at {run.path} (no config.json in it)\n")
+        sys.stderr.write(f"there is no run at {run.path} (no config.json in it); `residlab runs` lists the runs\n")
         return 2
     try:
         with run.lock() as lock:

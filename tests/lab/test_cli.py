@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.cli import BAD_INPUT, COMMANDS, DONE, main
+from lab.commands.explore import Explore, explore
 from lab.commands.parsing import UsageError, field_help, given, parse
 from lab.commands.train import Train, run_config
 from lab.runs import Run
@@ -56,7 +58,7 @@ def test_without_a_command_the_overview_is_an_error(capsys: pytest.CaptureFixtur
         ("train --steps 10 --training.warmup-steps 20", "warmup_steps 20 is more than steps 10"),
         ("train --corpus nowhere.txt --run runs/x", "nowhere.txt"),
         ("train --corpus storys --run runs/x", "Did you mean 'stories'?"),
-        ("train --resume runs/nowhere", "there is no run at runs/nowhere"),
+        ("train --resume runs/nowhere", "there is no run at runs/nowhere (`residlab runs` lists the runs)"),
         ("train --resume runs/nowhere --steps 3", "--steps cannot be given with it"),
         ("pause", "Missing"),
         ("stop runs/nowhere", "there is no run at runs/nowhere"),
@@ -89,6 +91,12 @@ def test_bad_words_are_refused_with_a_hint(
     assert hint in said
     assert said.startswith(f"residlab {words.split()[0]}")
     assert not list(tmp_path.iterdir()), "a refused command left something behind"
+
+
+@pytest.mark.parametrize("words", ["--steps -1", "--training.steps -1"])
+def test_a_bad_number_of_steps_is_all_that_is_told(refused: Refused, words: str) -> None:
+    said = refused("train", *words.split())
+    assert said == "residlab train: steps is -1; it must be a whole number of at least 1."
 
 
 def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +213,22 @@ def test_explore_refuses_a_port_in_use(refused: Refused) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert f"Port {port} is in use" in refused("explore", "--port", str(port))
+
+
+def test_a_server_that_ends_at_once_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lab.commands.explore._flags", lambda port, browser: ["--no-such-flag"])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        code = explore(Explore(runs=tmp_path))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    said = capfd.readouterr().err
+    assert code != 0
+    assert "No such option" in said  # Streamlit's own words
+    assert f"server ended with code {code}. What it says: cd " in said
+    assert "streamlit run" in said
 
 
 # bench

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 
 from lab.cli import DIVERGED, DONE, main
 from lab.commands.progress import Progress
+from lab.commands.train import TrainingProgress, _report
 from lab.runs import Run
 
 if TYPE_CHECKING:
@@ -110,6 +113,31 @@ def test_ctrl_c_leaves_a_run_that_can_go_on(trained: TrainedFolder) -> None:
     assert Run(path).checkpoints()[-1] == status.step  # nothing of the training is lost
 
 
+def test_the_last_line_of_a_stopped_run_names_the_step_of_its_loss_and_the_real_time(
+    trained: TrainedFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = trained.run("between")
+    seldom = "--steps 100000 --training.eval-every 100000 --training.log-every 5"
+    words = [sys.executable, "-m", "lab.cli", *trained.words("between", *seldom.split())]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: len(Run(path).metrics()) > 2, process)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    run = Run(path)
+    step = run.status().step
+    losses = [row for row in run.metrics() if row["val_loss"] is not None]
+    assert losses[-1]["step"] < step
+    assert f"stopped at step {step} of 100000, val {losses[-1]['val_loss']:.4f} nats/token at step " in out
+    seconds = json.loads((run.checkpoint_path(step) / "state.json").read_text(encoding="utf-8"))["seconds"]
+    assert f", {seconds:.0f} s of training" in out
+    shutil.rmtree(run.checkpoint_path(step))
+    _report(run, [])
+    assert "of training" not in capsys.readouterr().out  # nothing tells the time up to that step any more
+
+
 def test_pause_and_stop_reach_a_run_in_another_process(trained: TrainedFolder, refused: Refused) -> None:
     path = trained.run("live")
     words = [sys.executable, "-m", "lab.cli", *trained.words("live", "--steps", "100000", "--quiet")]
@@ -202,6 +230,20 @@ def test_progress_elsewhere_is_a_line_for_each_evaluation() -> None:
     assert len(lines) == 2
     assert lines[1].startswith("step 500/1000  val 2.5000  train 2.0000")
     assert lines[1].endswith("left")
+
+
+@pytest.mark.parametrize("tty", [True, False])
+def test_progress_says_of_which_step_an_earlier_validation_loss_is(tty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.commands.progress.LINE_SECONDS", 0.0)
+    stream: Any = Terminal(tty=tty)
+    with TrainingProgress(10, stream=stream) as progress:
+        progress({"step": 0, "val_loss": 4.0})
+        progress({"step": 5, "train_loss": 2.5, "val_loss": None})
+    assert "val 4.0000 (step 0)  train 2.5000" in stream.text
+    stream = Terminal(tty=tty)
+    with TrainingProgress(10, stream=stream) as progress:
+        progress({"step": 10, "train_loss": 2.25, "val_loss": 2.125})
+    assert "(step" not in stream.text
 
 
 def test_quiet_progress_says_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import shutil
 from importlib import import_module
 
@@ -13,6 +14,8 @@ from lab.cli import COMMANDS, main
 from lab.commands.parsing import field_help, parse
 from lab.corpora import open_corpus
 from lab.models import open_model
+from lab.training import resume
+from lab.training.__main__ import main as train_folder
 from lab.training.config import DataConfig, TrainingConfig
 from model import GPTConfig
 from model.config import ConfigError, RotaryScaling
@@ -105,3 +108,27 @@ def test_the_likelier_of_two_encodings_is_offered(text, encoding, tmp_path) -> N
     path.write_bytes(text.encode(encoding))
     with pytest.raises(ValueError, match=f"iconv -f {encoding.upper()} "):
         open_corpus(str(path))
+
+
+def test_the_conversion_offered_for_a_file_can_be_typed_as_it_stands(tmp_path, monkeypatch) -> None:
+    (tmp_path / "my texts").mkdir()
+    (tmp_path / "my texts/latin.txt").write_bytes("Le café où l'été dernier nous avons dîné. ".encode("cp1252") * 9)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="iconv -f CP1252 ") as caught:
+        open_corpus("my texts/latin.txt")
+    command = str(caught.value).partition("Convert it first: ")[2]
+    assert shlex.split(command) == [*"iconv -f CP1252 -t UTF-8".split(), "my texts/latin.txt", ">", "utf8.txt"]
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_for_an_empty_corpus_the_fix_is_named(text, tmp_path, refused) -> None:
+    (tmp_path / "empty.txt").write_text(text)
+    said = refused("train", "--corpus", str(tmp_path / "empty.txt"), "--run", str(tmp_path / "r"))
+    assert "Give a file with text in it" in said
+
+
+def test_of_what_is_no_run_the_command_that_lists_runs_is_named(tmp_path, capsys) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no config\.json in it.*`residlab runs`"):
+        resume(tmp_path)
+    assert train_folder([str(tmp_path)]) == 2
+    assert "`residlab runs` lists the runs" in capsys.readouterr().err
