@@ -38,7 +38,7 @@ class _Entry:
     at: float = 0.0
     settled: Any = None
     known: bool = False  # whether `settled` holds a value yet
-    page: str | None = None  # where it was settled last
+    shown_in: tuple[str | None, str | None] | None = None  # page and language whose browser widget has been told it
 
 
 def _entry(name: str) -> _Entry:
@@ -94,13 +94,25 @@ def _write(changes: Mapping[str, str | None]) -> None:
         st.query_params.from_dict(wanted)
 
 
+def tell(name: str) -> None:
+    """Name the value in `st.session_state[name]` to the browser again where its widget is new; before it is drawn.
+
+    On another page the browser starts a widget that its reader never touched empty. In another language a select keeps
+    the label it had, and sends that back. Naming a value at every drawing would undo what the reader does meanwhile.
+    """
+    entry = _entry(name)
+    where = (st.session_state.get("page"), st.session_state.get("lang"))
+    if name in st.session_state and entry.shown_in != where:
+        st.session_state[name] = st.session_state[name]
+    entry.shown_in = where
+
+
 def _settle(name: str, value: Any) -> None:
-    entry, page = _entry(name), st.session_state.get("page")
-    # A page is drawn with new widgets, and a browser whose reader has not touched the old one starts the new one empty
-    # unless the session names its value. Naming it at every drawing would undo what the reader does meanwhile.
-    if name not in st.session_state or st.session_state[name] != value or entry.page != page:
+    if name not in st.session_state or st.session_state[name] != value:
         st.session_state[name] = value
-    entry.settled, entry.known, entry.page = value, True, page
+    tell(name)
+    entry = _entry(name)
+    entry.settled, entry.known = value, True
 
 
 def _nearest(value: object, options: Sequence[T], default: T) -> T:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from apps import probing, selection
-from apps.i18n import language, t
+from apps.i18n import t
 from apps.inspection import Checkpoint, open_picked
 from apps.intervening import Change
 from apps.probing import Question
@@ -29,19 +29,6 @@ if TYPE_CHECKING:
 SITES = ("resid_post", "resid_mid", "attn_out", "mlp_out", "neuron")
 
 
-def _hand_labels_over(*keys: str) -> None:
-    """Before these selects are drawn: give the browser the labels of a language that has just been chosen.
-
-    A browser keeps a select's label, not its value, and sends it back with the next click, whatever that is. Labels
-    of the language before would stay on the page, and then be among no options. A value that is set is sent anew.
-    """
-    drawn: dict[str, str] = st.session_state.setdefault("probes_labels_in", {})
-    for key in keys:
-        if key in st.session_state and drawn.get(key, language()) != language():
-            st.session_state[key] = st.session_state[key]
-        drawn[key] = language()
-
-
 def _question(model: Picked) -> Question:
     """The row of controls."""
     choices = probing.label_choices(probing.own_corpus(model.run)[0])
@@ -50,14 +37,12 @@ def _question(model: Picked) -> Question:
     first, second, third = st.columns([3, 2, 2], vertical_alignment="bottom")
     with first:
         spec = selection.prepare("labels", choices, choices[0], what=t("probes.labels"))
-        _hand_labels_over("labels")
         st.selectbox(
             t("probes.labels"), choices, key="labels", persist_state="session", format_func=names.__getitem__,
             help=t("probes.labels_help"),
         )  # fmt: skip
     with second:
         site = selection.prepare("site", SITES, SITES[0], what=t("probes.site"))
-        _hand_labels_over("site")
         st.selectbox(
             t("probes.site"), SITES, key="site", persist_state="session",
             format_func=sites.__getitem__,
@@ -156,7 +141,6 @@ def _steering(found: Probes, row: int, question: Question) -> None:
     st.markdown(f"**{t('probes.used')}**", help=t("probes.used_help"))
     order = (-found.confusion[row].sum(1)).argsort(kind="stable")  # the commonest of the test tokens first
     fitted = [found.classes[at] for at in order if math.isfinite(found.bias[row, at])]
-    _hand_labels_over("steer_from_versus")
     label, versus = class_pair(fitted, "steer_from")
     if not st.button(t("probes.steer"), key="probes_steer", icon=":material/content_cut:"):
         return

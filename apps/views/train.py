@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from apps import selection
 from apps.i18n import t
 from apps.widgets.model_picker import offer_tiny
 from apps.widgets.page import opening, picked
@@ -25,6 +26,7 @@ def render() -> None:
         run_monitor(model.run)
     active = model is not None and model.status.active
     st.session_state.setdefault(OPEN, not active)
+    selection.tell(OPEN)
     with st.expander(t("train.new"), key=OPEN, on_change="rerun", icon=":material/add:") as form:
         if form.open:
             train_form()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from apps import selection
 from apps.i18n import language, t
 from apps.widgets.plain import plain
 
@@ -74,6 +75,7 @@ def _builtin() -> CorpusChoice:
     from lab.corpora import corpus_infos
 
     infos = {info.name: info for info in corpus_infos()}
+    selection.tell("corpus_name")
     name = st.selectbox(
         t("corpus.name"), list(infos), key="corpus_name", persist_state="session",
         format_func=lambda name: f"{name}: {infos[name].title[language()]}",

@@ -100,6 +100,7 @@ def _position(page: Inspected, key: str, label: str) -> int | None:
     options = [ALL, *range(len(page.prompt))]
     if st.session_state.get(key, ALL) not in options:
         st.session_state[key] = ALL
+    selection.tell(key)
     chosen = st.selectbox(
         label, options, key=key, persist_state="session",
         format_func=lambda i: t("interventions.every_token") if i == ALL else f"{i}: {page.prompt.displays[i]}",
@@ -127,6 +128,7 @@ def editor(page: Inspected) -> None:
 
 def _at_site(page: Inspected, kind: str) -> Change:
     st.session_state.setdefault("at_site", SITES[0])
+    selection.tell("at_site")
     first, second, third = st.columns(3)
     with first:
         site = str(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from apps import probing
+from apps import probing, selection
 from apps.i18n import language, t
 from apps.intervening import Change
 from apps.widgets.inspected import Inspected
@@ -34,6 +34,7 @@ def chosen(label: str, key: str, options: list[str], words: dict[str, str]) -> s
     """One of the options; what another model left behind here and this one does not have gives way to the first."""
     if st.session_state.get(key) not in options:
         st.session_state[key] = options[0]
+    selection.tell(key)
     return str(st.selectbox(label, options, key=key, persist_state="session", format_func=lambda name: words[name]))
 
 

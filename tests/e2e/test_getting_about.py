@@ -75,3 +75,25 @@ def test_back_goes_back(server: Server, page: Page) -> None:
         page.wait_for_url(re.compile(rf"/{name}\?.*prompt="), timeout=PATIENCE)
         assert page.locator("h1").first.inner_text().lower() == name
         assert widget(page, "prompt").locator("textarea").input_value() == PROMPT
+
+
+@pytest.mark.parametrize("name", [*PAGES, "interventions?kind=knockout", "interventions?kind=steer&steer_by=probe"])
+def test_a_change_of_language_changes_words_alone(server: Server, page: Page, name: str) -> None:
+    """To Chinese and back: choices stay what they were, in the words of the language, and nothing is complained of."""
+    name, _, link = ("" if name == "train" else name).partition("?")
+    asked = dict(pair.split("=") for pair in link.split("&") if pair)
+
+    def controls() -> dict[str, list[str]]:
+        seen: dict[str, list[str]] = page.evaluate(CONTROLS)
+        return {key: values for key, values in seen.items() if key != "st-key-lang"}
+
+    open_link(page, server, name, **(asked | {"lang": "zh"}))
+    chinese = controls()
+    open_link(page, server, name, **asked)
+    english = controls()
+    for switch, expected in (("中文", chinese), ("English", english)):
+        widget(page, "lang").get_by_role("radio", name=switch).click()
+        page.wait_for_url(re.compile(f"lang={'en' if switch == 'English' else 'zh'}"), timeout=PATIENCE)
+        settled(page)
+        assert page.locator("[class*=st-key-notice_]").count() == 0
+        assert controls() == expected
