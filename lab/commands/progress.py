@@ -25,7 +25,7 @@ class Progress:
         self.steps = steps
         self.quiet = quiet
         self.stream = sys.stderr if stream is None else stream
-        self.losses: dict[str, float] = {}
+        self._seen: dict[str, tuple[float, int]] = {}  # the newest of each loss, and the step it is of
         self._bar: Bar | None = None
         self._task: Any = None
         self._start: tuple[float, int] | None = None
@@ -66,19 +66,23 @@ class Progress:
         step = int(row["step"])
         for name in ("train_loss", "val_loss"):
             if row.get(name) is not None:
-                self.losses[name] = row[name]
+                self._seen[name] = (row[name], step)
         now = time.monotonic()
         if self._start is None:
             self._start = (now, step)
         if self._bar is not None:
-            self._bar.update(self._task, completed=step, losses=self._losses())
+            self._bar.update(self._task, completed=step, losses=self._losses(step))
         elif row.get("val_loss") is not None or now - self._last_line >= LINE_SECONDS:
             self._last_line = now
-            print(f"step {step}/{self.steps}  {self._losses()}{self._left(now, step)}", file=self.stream, flush=True)
+            print(
+                f"step {step}/{self.steps}  {self._losses(step)}{self._left(now, step)}", file=self.stream, flush=True
+            )
 
-    def _losses(self) -> str:
-        short = {"train_loss": "train", "val_loss": "val"}
-        return "  ".join(f"{short[name]} {value:.4f}" for name, value in self.losses.items())
+    def _losses(self, step: int) -> str:
+        return "  ".join(
+            f"{name.removesuffix('_loss')} {loss:.4f}" + (f" (step {of})" if name == "val_loss" and of != step else "")
+            for name, (loss, of) in self._seen.items()
+        )
 
     def _left(self, now: float, step: int) -> str:
         began, first = self._start or (now, step)

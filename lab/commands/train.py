@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -76,7 +76,7 @@ def train(options: Train) -> int:
     from lab.training import train as start  # torch from here on
 
     quiet = options.quiet or not _first_process()
-    with TrainingProgress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
+    with Progress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
         run = start(config, run=path, on_step=progress)
     return _report(run, interrupted)
 
@@ -85,10 +85,7 @@ def run_config(options: Train) -> RunConfig:
     """The typed options over the recipe over the preset."""
     from lab.training import build_run_config
 
-    data, training = given(options.data), given(options.training)
-    steps = training.get("steps", options.steps)
-    if steps is not None:
-        TrainingConfig(steps=steps, warmup_steps=0)  # a bad number is told alone, not with the warm-up drawn from it
+    data = given(options.data)
     return build_run_config(
         options.corpus,
         preset=options.preset,
@@ -96,7 +93,7 @@ def run_config(options: Train) -> RunConfig:
         steps=options.steps,
         seed=options.seed,
         model_overrides=given(options.model),
-        training_overrides=training,
+        training_overrides=given(options.training),
         **data,
     )
 
@@ -127,26 +124,9 @@ def _resume(options: Train) -> int:
     from lab.training import resume  # torch from here on
 
     quiet = options.quiet or not _first_process()
-    with TrainingProgress(status.max_steps, quiet=quiet) as progress, stopping_on_interrupt(run.path) as interrupted:
+    with Progress(status.max_steps, quiet=quiet) as progress, stopping_on_interrupt(run.path) as interrupted:
         run = resume(run.path, on_step=progress)
     return _report(run, interrupted)
-
-
-class TrainingProgress(Progress):
-    """Says of which step the validation loss is, when that is not the step shown."""
-
-    _shown = _evaluated = 0
-
-    def __call__(self, row: Mapping[str, Any]) -> None:
-        self._shown = int(row["step"])
-        if row.get("val_loss") is not None:
-            self._evaluated = self._shown
-        super().__call__(row)
-
-    def _losses(self) -> str:
-        earlier = f" (step {self._evaluated})" if self._evaluated != self._shown else ""
-        after = {"train_loss": "", "val_loss": earlier}
-        return "  ".join(f"{name.split('_')[0]} {loss:.4f}{after[name]}" for name, loss in self.losses.items())
 
 
 def _report(run: Run, interrupted: list[int]) -> int:

@@ -139,7 +139,7 @@ def build_run_config(
         training_overrides.setdefault("steps", steps)
     training |= training_overrides
     if "warmup_steps" not in training_overrides and isinstance(training["steps"], int):
-        training["warmup_steps"] = min(training["warmup_steps"], training["steps"] // 10)
+        training["warmup_steps"] = max(0, min(training["warmup_steps"], training["steps"] // 10))
     return RunConfig(
         model=model,
         data=DataConfig(corpus, tokenizer, corpus_seed, corpus_size),
