@@ -17,7 +17,7 @@ import pytest
 
 from lab.cli import DIVERGED, DONE, main
 from lab.commands.progress import Progress
-from lab.commands.train import TrainingProgress, _report
+from lab.commands.train import _report
 from lab.runs import Run
 
 if TYPE_CHECKING:
@@ -236,12 +236,12 @@ def test_progress_elsewhere_is_a_line_for_each_evaluation() -> None:
 def test_progress_says_of_which_step_an_earlier_validation_loss_is(tty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.commands.progress.LINE_SECONDS", 0.0)
     stream: Any = Terminal(tty=tty)
-    with TrainingProgress(10, stream=stream) as progress:
+    with Progress(10, stream=stream) as progress:
         progress({"step": 0, "val_loss": 4.0})
         progress({"step": 5, "train_loss": 2.5, "val_loss": None})
     assert "val 4.0000 (step 0)  train 2.5000" in stream.text
     stream = Terminal(tty=tty)
-    with TrainingProgress(10, stream=stream) as progress:
+    with Progress(10, stream=stream) as progress:
         progress({"step": 10, "train_loss": 2.25, "val_loss": 2.125})
     assert "(step" not in stream.text
 
