@@ -17,11 +17,11 @@ from model.ledger import (
     ParameterCount,
     ParameterLedger,
     ParameterRow,
+    block_matrices,
     config_of,
     count_parameters,
     matmul_weights,
     parameter_ledger,
-    tensor_rows,
 )
 from model.shapes import ShapeFlow, ShapeRow, check_window, shape_flow, symbols, widths
 
@@ -185,8 +185,7 @@ def memory(
     values = symbols(config, batch, pos)
     stored, computed = PRECISIONS[precision]
     total = count_parameters(config).total
-    block_matrices = sum(r.count for part, r in tensor_rows(config) if part in ("attn", "mlp") and len(r.shape) == 2)
-    moments = {"adamw": 2 * total, "muon": 2 * total - block_matrices, "sgd": 0, "none": 0}[optimizer]
+    moments = {"adamw": 2 * total, "muon": 2 * total - block_matrices(config), "sgd": 0, "none": 0}[optimizer]
     tokens = values["B"] * values["N"]
     return Memory(
         weights=total * stored,

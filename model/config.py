@@ -17,6 +17,7 @@ ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu", "identity")
 POSITIONAL_EMBEDDINGS = ("standard", "sinusoidal", "rotary", "alibi", "none")
 ROTARY_SCALINGS = ("linear", "ntk", "yarn", "llama3")
 INITS = ("gpt2", "xavier")
+MOST_LAYERS = 10_000  # a slip of the key should not have billions of rows counted
 
 Problem = tuple[str, str]
 """(field, sentence that states the value and the fix)."""
@@ -288,6 +289,8 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
     for field in ("d_head", "n_key_value_heads", "d_mlp", "attention_window"):
         if values[field] is not None:
             whole(field)
+    deep = _is_int(values["n_layers"]) and values["n_layers"] > MOST_LAYERS
+    require("n_layers", not deep, f"n_layers is {values['n_layers']!r}; it must be at most {MOST_LAYERS:,}.")
     whole("seed", least=0)
     choice("act_fn", ACTIVATIONS)
     choice("normalization_type", NORMALIZATION_TYPES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from model.config import GPTConfig
@@ -103,8 +103,12 @@ def count_parameters(config: GPTConfig | GPT) -> ParameterCount:
     """Count the parameters of a config, or of a model through its config, by where they sit."""
     config = config_of(config)
     parts: dict[str, int] = dict.fromkeys(("embed", "pos_embed", "attn", "mlp", "norm", "unembed"), 0)
-    for part, row in tensor_rows(config):
-        parts[part] += row.count
+    values = symbols(config)
+    first, block, last = _entries(config)
+    for entry in (*first, *last):
+        parts[entry.part] += entry.formula.value(values)
+    for entry in block:
+        parts[entry.part] += config.n_layers * entry.formula.value(values)
     return ParameterCount(
         total=sum(parts.values()),
         token_embedding=parts["embed"],
@@ -119,7 +123,7 @@ def count_parameters(config: GPTConfig | GPT) -> ParameterCount:
 def parameter_ledger(config: GPTConfig | GPT) -> ParameterLedger:
     """Every parameter tensor with its shape, its count as a formula, and the sums; prints as a table."""
     config = config_of(config)
-    rows = tuple(row for _, row in tensor_rows(config))
+    rows = tuple(_rows(config))
     block = Formula.total(entry.formula for entry in _block(config))
     matrices = Formula.total(entry.formula for entry in _block(config) if len(entry.dims) == 2)
     values = symbols(config)
@@ -158,24 +162,32 @@ class _Entry:
         return product
 
 
-def tensor_rows(config: GPTConfig) -> Iterator[tuple[str, ParameterRow]]:
-    """Every tensor in the order of ``named_parameters``, with the part of the model it belongs to."""
+def _rows(config: GPTConfig) -> Iterator[ParameterRow]:
+    """Every tensor in the order of ``named_parameters``."""
     values = symbols(config)
+
+    def row(entry: _Entry) -> ParameterRow:
+        shape = tuple(dim.value(values) for dim in entry.dims)
+        return ParameterRow(entry.name, shape, str(entry.formula), entry.formula.value(values), entry.note)
+
+    first, block, last = (list(map(row, entries)) for entries in _entries(config))
+    yield from first
+    for layer in range(config.n_layers):
+        yield from (replace(of_block, name=f"blocks.{layer}.{of_block.name}") for of_block in block)
+    yield from last
+
+
+def _entries(config: GPTConfig) -> tuple[list[_Entry], list[_Entry], list[_Entry]]:
+    """The tensors before the blocks, those of one block, those after: all blocks are alike."""
     v, t, d = (Formula.of(symbol) for symbol in "VTd")
     tied = "also the unembedding" if config.tie_word_embeddings else ""
     entries = [_Entry("embed", "embed.weight", (v, d), tied)]
     if config.positional_embedding_type == "standard":
         entries.append(_Entry("pos_embed", "pos_embed.weight", (t, d), "learned positions"))
-    for layer in range(config.n_layers):
-        entries += [_Entry(e.part, f"blocks.{layer}.{e.name}", e.dims, e.note) for e in _block(config)]
-    if config.norm_placement != "post":
-        entries += _norm(config, "ln_final")
+    last = _norm(config, "ln_final") if config.norm_placement != "post" else []
     if not config.tie_word_embeddings:
-        entries.append(_Entry("unembed", "unembed.weight", (v, d), "untied"))
-    for entry in entries:
-        shape = tuple(dim.value(values) for dim in entry.dims)
-        formula = entry.formula
-        yield entry.part, ParameterRow(entry.name, shape, str(formula), formula.value(values), entry.note)
+        last.append(_Entry("unembed", "unembed.weight", (v, d), "untied"))
+    return entries, _block(config), last
 
 
 def _block(config: GPTConfig) -> list[_Entry]:
@@ -215,7 +227,12 @@ def _linear(name: str, out: Formula, into: Formula, note: str, has_bias: bool) -
     return entries
 
 
+def block_matrices(config: GPTConfig) -> int:
+    """Weights of the matrices of all blocks."""
+    values = symbols(config)
+    return config.n_layers * sum(e.formula.value(values) for e in _block(config) if len(e.dims) == 2)
+
+
 def matmul_weights(config: GPTConfig) -> int:
     """Weights every token is multiplied by: the blocks' matrices and the head, tied or not."""
-    matrices = sum(r.count for part, r in tensor_rows(config) if part in ("attn", "mlp") and len(r.shape) == 2)
-    return matrices + config.d_vocab * config.d_model
+    return block_matrices(config) + config.d_vocab * config.d_model

@@ -135,7 +135,7 @@ def render() -> None:
         html=lambda: to_offline_html(
             [mosaic, figure], t("attention.title"), note=page.picked.name, template=template()
         ),
-        frame=lambda: patterns.to_frame().query("layer == @layer and head == @head"),
+        frame=lambda: patterns.to_frame().query(f"layer == {layer} and head == {head}"),
         json=patterns.to_json,
         python=snippets.view(page, "attention_patterns") + f"\nprint(result.{weighting}[{layer}, {head}])",
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd  # noqa: F401  plotly takes it as it finds it among the modules, half imported by another thread, too
 
 from lab.tokenizers.labels import TokenLabel, to_html
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from apps.widgets import export_png
-from tests.apps.opening import open_page
+from tests.apps.opening import PAGES, open_page
 
 PROMPT = "the cat sat on the"
 CHROMIUM = export_png.renderer()
@@ -124,3 +127,28 @@ def test_anatomy_gives_its_sums(runs: Path, view: str) -> None:
         assert shown["flops"].tolist() == [row.flops for row in result.rows]  # type: ignore[attr-defined]
     else:
         assert len(shown) == len(result.to_frame())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_a_page_offers_to_take_home_can_be_made(
+    page: str, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is made only when it is clicked, in a thread whose errors no reader sees."""
+    offered: dict[str, Any] = {}
+    button = st.download_button
+
+    def noted(label: str, data: Any, *rest: Any, **more: Any) -> bool:
+        offered[more["file_name"]] = data
+        return bool(button(label, data, *rest, **more))
+
+    monkeypatch.setattr(st, "download_button", noted)
+    open_page(page, run="tiny", prompt="lily gave")
+    for name, make in offered.items():
+        if name.endswith(".png") or not callable(make):
+            continue
+        made = make()
+        assert len(made) > 10, name
+        if name.endswith(".json"):
+            json.loads(made, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+    inspection = {"lens", "attention", "contributions", "compare", "anatomy"}
+    assert page not in inspection or {".html", ".csv", ".json"} <= {Path(name).suffix for name in offered}

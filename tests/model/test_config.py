@@ -32,6 +32,7 @@ from model.config import ACTIVATIONS, NORM_PLACEMENTS, PRESETS, ConfigError, GPT
         ({"eps": 0.0}, "eps", ("0.0",)),
         ({"n_layers": 2.0}, "n_layers", ("2.0",)),
         ({"n_layers": True}, "n_layers", ("True",)),
+        ({"n_layers": 10**15}, "n_layers", ("at most 10,000",)),
         ({"logit_soft_cap": -1.0}, "logit_soft_cap", ("-1.0",)),
         ({"rotary_scaling": RotaryScaling("linear", 2.0)}, "rotary_scaling", ("'rotary'", "'standard'")),
         (

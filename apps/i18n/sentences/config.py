@@ -14,6 +14,7 @@ FORMS: dict[str, str] = {
     "between 0 and 1": "在 0 与 1 之间",
     "at least 0 and below 1": "不小于 0 且小于 1",
     "at least 1": "不小于 1",
+    "at most {n}": "不大于 {n}",
     "two numbers of at least 0 and below 1": "是两个不小于 0 且小于 1 的数",
     "true or false": "是 true 或 false",
     "None or a text": "是 None 或一段文字",
