@@ -16,6 +16,7 @@ import streamlit as st
 
 from apps import probing
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.inspection import Checkpoint, open_checkpoint
 
 if TYPE_CHECKING:
@@ -241,7 +242,10 @@ def code(change: Change) -> str:
 
 def _done(checkpoint: Checkpoint, ids: tuple[int, ...], changes: tuple[Change, ...]) -> tuple[GPT, list[Intervention]]:
     model = open_checkpoint(checkpoint)
-    return model, [build(model, change, ids, checkpoint) for change in changes]
+    try:
+        return model, [build(model, change, ids, checkpoint) for change in changes]
+    except ValueError as error:  # what the floors below refuse, in the reader's language
+        raise ValueError(said(str(error))) from error
 
 
 @st.cache_resource(max_entries=6, show_spinner=False)

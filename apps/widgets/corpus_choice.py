@@ -67,6 +67,9 @@ def _keep(text: str, stem: str, folder: Path) -> CorpusChoice:
         return CorpusChoice(None, t("corpus.empty"))
     try:
         return CorpusChoice(str(store(text, stem, folder)))
+    except UnicodeEncodeError as error:  # half of a surrogate pair: no character, and UTF-8 has no form for it
+        code = f"U+{ord(text[error.start]):04X}"
+        return CorpusChoice(None, t("corpus.half_character", code=code, position=f"{error.start:,}"))
     except OSError as error:
         return CorpusChoice(None, t("corpus.unwritable", folder=str(folder), reason=error.strerror or str(error)))
 

@@ -91,12 +91,20 @@ def _show(step: str, run: Run) -> None:
     st.session_state["do"] = f"zero,layer={layer},head={head}" if step == "cut" else ""
 
 
+def _step(asked: str) -> str:
+    """The step that a link asks for; off, and the reader is told, where there is none of that name."""
+    if asked in STEPS:
+        return asked
+    notices.add("warning", t("guide.no_step", asked=asked[:80]), about="guide")
+    return "off"
+
+
 def guide(page: str) -> None:
     """Draw the tour's step above the page; the invitation on the Train page where nobody has declined it."""
     turn = st.session_state.pop(_TURN, page)  # a click has chosen another step, which lives on another page
     if turn != page:
         st.switch_page(f"views/{turn}.py")
-    step = selection.prepare("guide", STEPS, "off", what=t("guide.title"))
+    step = selection.prepare("guide", STEPS, "off", parse=_step, what=t("guide.title"))
     if step == "off":
         if page == "train" and not st.session_state.get(_DISMISSED, False):
             with st.container(horizontal=True, vertical_alignment="center", key="guide_invitation"):

@@ -6,6 +6,7 @@ import streamlit as st
 
 from apps import elsewhere
 from apps.i18n import t
+from apps.i18n.sentences import said
 from apps.widgets import notices
 from apps.widgets.plain import plain
 from apps.widgets.progress import progress_bar
@@ -57,7 +58,7 @@ def _ask(name: str) -> None:
             with st.spinner(t("elsewhere.looking")):
                 takes = elsewhere.needs(asked)
     except (PretrainedError, elsewhere.Refused, OSError, ValueError) as error:
-        st.error(plain(str(error)))
+        st.error(plain(said(str(error))))
         return
     if there is not None:
         st.caption(plain(t("elsewhere.there", name=asked.name, run=there.id)))
@@ -92,7 +93,7 @@ def _load(asked: elsewhere.Asked) -> None:
         with st.spinner(waiting), progress_bar(bytes_of, "") as fetched, progress_bar(words, "") as told:
             run = elsewhere.bring_in(asked, told, fetched)
     except (PretrainedError, elsewhere.Refused, OSError, ValueError, RuntimeError) as error:
-        st.error(plain(t("elsewhere.failed", name=asked.name, reason=str(error))))
+        st.error(plain(t("elsewhere.failed", name=asked.name, reason=said(str(error)))))
         return
     except MemoryError:
         st.error(plain(t("elsewhere.no_memory", name=asked.name)))

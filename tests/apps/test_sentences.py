@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from apps.i18n.sentences import forms, in_chinese, translate_figure
 from model.config import GPTConfig
-from tests.apps.opening import open_page
+from tests.apps.opening import checked, open_page, said
 
 ROOT = Path(__file__).resolve().parents[2]
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -222,3 +222,87 @@ def test_what_a_study_asks_claims_and_finds_is_said_in_chinese() -> None:
 def test_an_english_page_stays_english(runs: Path) -> None:
     for figure in figures(open_page("attention", run="tiny", lang="en", prompt="the cat")):
         assert not any(CHINESE.search(text) for text in titles(figure))
+
+
+def refused(call: Callable[[], object]) -> str:
+    """The sentence with which something is refused."""
+    with pytest.raises(ValueError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text, split", [("a", "训练"), ("the cat sat on the mat. " * 4, "验证")])
+def test_a_text_that_is_too_short_is_refused_in_chinese(text: str, split: str, tmp_path: Path) -> None:
+    from lab.training import build_run_config
+    from lab.training.data import prepare_data
+
+    path = tmp_path / "pasted.txt"
+    path.write_text(text, encoding="utf-8")
+    config = build_run_config(str(path), "nano", "fast", model_overrides={"n_ctx": 48})
+    sentence = in_chinese(refused(lambda: prepare_data(config)))
+    assert f"pasted.txt 的{split}部分只有" in sentence and "更长的文本" in sentence
+    assert not re.search(r"\b(split|needs|use|longer)\b", sentence), sentence
+
+
+@pytest.mark.parametrize(
+    "offline, why", [(True, "设置了 HF_HUB_OFFLINE"), (False, "连不上 hub（Network is unreachable）")]
+)
+def test_a_model_that_is_not_there_is_refused_in_chinese(
+    offline: bool, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import huggingface_hub
+
+    from model.pretrained.sources import locate
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    sentence = in_chinese(refused(lambda: locate("someone/some-model")))
+    assert sentence.startswith("'someone/some-model' 不是这里的文件夹") and why in sentence and "give" not in sentence
+    assert in_chinese(refused(lambda: locate(tmp_path))) == f"{tmp_path} 里没有模型：其中没有 config.json。"
+    (tmp_path / "config.json").write_text("{}")
+    assert in_chinese(refused(lambda: locate(tmp_path))).startswith(f"{tmp_path} 里有配置，但没有权重（")
+
+
+def test_the_field_for_other_models_refuses_in_chinese(runs_folder: Path) -> None:
+    (runs_folder / "models" / "hollow").mkdir(parents=True)
+    for typed, sentence in (("hollow", "里没有模型"), ("someone/some-model", "不是这里的文件夹")):
+        at = open_page("lens", lang="zh")
+        at.session_state["elsewhere_open"] = True
+        checked(at.run())
+        at.text_input(key="elsewhere").set_value(typed)
+        assert sentence in said(checked(at.run()), "error")
+
+
+def test_no_direction_is_refused_in_chinese(runs: Path) -> None:
+    from lab.analysis import prompt_direction, token_direction
+    from model import GPT
+
+    model = GPT(GPTConfig.preset("tinygpt", n_layers=1, d_model=8, n_heads=1, d_vocab=4, n_ctx=8))
+    assert "两边是同一个词元" in in_chinese(refused(lambda: token_direction(model, 1, 1)))
+    assert in_chinese(refused(lambda: prompt_direction(model, [1], [1], 0))).startswith("两段提示之间没有方向")
+    model.W_U.data.fill_(1.0)
+    assert in_chinese(refused(lambda: token_direction(model, 1, 2))).startswith("两个词元之间没有方向")
+    at = open_page("interventions", run="tiny", lang="zh", prompt="the cat", do="steer,layer=0,text=a,versus=a")
+    assert "无法这样做：两段提示之间没有方向" in said(at, "error")
+
+
+@pytest.mark.parametrize("lang, sentence", [("en", "The tour has no step <b>"), ("zh", "导览没有 <b> 这一步")])
+def test_a_step_that_the_tour_lacks_is_said_in_the_readers_words(lang: str, sentence: str, runs_folder: Path) -> None:
+    at = open_page("train", lang=lang, guide="<b>")
+    assert sentence in said(at, "warning") and "off" not in said(at, "warning")
+    assert "guide" not in at.query_params
+
+
+@pytest.mark.parametrize("lang, sentence", [("en", "half of a character (U+D83D) at position 1"), ("zh", "半个字符")])
+def test_half_a_character_is_refused_and_leaves_no_file(
+    lang: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.widgets.corpus_choice import _keep
+
+    monkeypatch.setattr("apps.i18n.language", lambda: lang)
+    kept = _keep("a\ud83d", "pasted", tmp_path)
+    assert kept.spec is None and kept.problem is not None and sentence in kept.problem
+    assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 WORDS: dict[str, tuple[str, str]] = {
     "guide.title": ("Tour", "导览"),
+    "guide.no_step": ("The tour has no step {asked}, so it stays closed.", "导览没有 {asked} 这一步，所以没有打开。"),
     "guide.invite": ("Show me around: two minutes", "带我看一圈：两分钟"),
     "guide.invite_help": (
         "Train a tiny model, find the head that lets it repeat what it read, cut that head out and see the loss jump.",

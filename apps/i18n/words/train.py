@@ -111,5 +111,9 @@ WORDS: dict[str, tuple[str, str]] = {
         "The file holds a zero character at position {position}, so it is not plain text.",
         "文件在位置 {position} 有零字符，不是纯文本。",
     ),
+    "corpus.half_character": (
+        "The text holds half of a character ({code}) at position {position}, which cannot be kept; remove it.",
+        "文本在位置 {position} 有半个字符（{code}），无法保存；请删去它。",
+    ),
     "corpus.unwritable": ("The text cannot be kept in {folder}: {reason}.", "文本无法存入 {folder}：{reason}。"),
 }
