@@ -129,6 +129,7 @@ def prepare(
     *,
     parse: Callable[[str], T] | None = None,
     what: str | None = None,
+    say: Callable[[T], str] = str,
     always: bool = False,
 ) -> T:
     """Settle `st.session_state[name]` on one of `options` before the widget with that key is made, and publish it.
@@ -139,6 +140,7 @@ def prepare(
         default: value when nothing else was asked for; not shown in the address bar.
         parse: turns the text of a link into a value (ValueError: not one).
         what: the selection's name for a reader, used in the notice about a value that is not available.
+        say: a value in the reader's words, for the same notice.
         always: show the value in the address bar also when it is the default.
     """
     asked: object | None = None
@@ -158,7 +160,7 @@ def prepare(
         value = _nearest(asked, options, default)
         notices.add(
             "warning",
-            t("selection.unavailable", what=what or name, asked=str(asked)[:80], shown=str(value)),
+            t("selection.unavailable", what=what or name, asked=str(asked)[:80], shown=say(value)),
             about=name,
         )
     _settle(name, value)

@@ -101,11 +101,17 @@ def _other(page: Inspected) -> Picked | None:
         options: list[int | str] = [*steps, LATEST]
         # Against itself the interesting other checkpoint is the first.
         first: int | str = steps[0] if name == mine else LATEST
-        step = selection.prepare("step_b", options, first, parse=_step, what=t("compare.step_b"), always=name == mine)
         newest = t("checkpoints.latest", step=f"{steps[-1]:,}")
+
+        def say(value: int | str) -> str:
+            return newest if value == LATEST else f"{value:,}"
+
+        step = selection.prepare(
+            "step_b", options, first, parse=_step, what=t("compare.step_b"), say=say, always=name == mine
+        )
         st.selectbox(
             t("compare.step_b"), options, key="step_b", persist_state="session",
-            format_func=lambda value: newest if value == LATEST else f"{value:,}",
+            format_func=say,
         )  # fmt: skip
     return Picked(run, run.status(), steps[-1] if step == LATEST else int(step))
 

@@ -100,19 +100,23 @@ def checkpoint_slider(steps: Sequence[int]) -> Place:
     """
     options: list[Place] = [*steps, LATEST]
     _turn(steps)
-    chosen = selection.prepare("step", options, LATEST, parse=_parse, what=t("checkpoints.label"))
+    newest = t("checkpoints.latest", step=f"{steps[-1]:,}") if steps else ""
+
+    def say(place: Place) -> str:
+        return newest if place == LATEST else f"{place:,}"
+
+    chosen = selection.prepare("step", options, LATEST, parse=_parse, what=t("checkpoints.label"), say=say)
     film = st.session_state.get(_FILM)
     if film is not None and (film.place != chosen or _next(steps, chosen, 1) == chosen):
         _halt()  # the reader moved, or this is the end
     if not steps:
         return chosen
-    newest = t("checkpoints.latest", step=f"{steps[-1]:,}")
     if st.session_state.get(_OPTIONS) != (options, newest):
         # The browser remembers a place by its number: with other options the same number is another checkpoint.
         st.session_state[_OPTIONS], st.session_state["step"] = (options, newest), chosen
     st.select_slider(
         t("checkpoints.label"), options, key="step", persist_state="session",
-        format_func=lambda value: newest if value == LATEST else f"{value:,}", help=t("checkpoints.help"),
+        format_func=say, help=t("checkpoints.help"),
     )  # fmt: skip
     if len(steps) > 1:
         _buttons(steps, chosen)

@@ -60,6 +60,6 @@ def token_choice(prompt: Prompt, label: str | None = None) -> int:
 
 def one_of(name: str, options: Sequence[str], label: str, words: Callable[[str], str], **more: Any) -> str:
     """A small choice shown whole, kept in the address bar; the first option is the default."""
-    value = selection.prepare(name, options, options[0], what=label)
+    value = selection.prepare(name, options, options[0], what=label, say=words)
     st.segmented_control(label, options, key=name, required=True, format_func=words, persist_state="session", **more)
     return value

@@ -182,7 +182,7 @@ def _facts(spec: str | None, tokenizer: str) -> tuple[DataFacts | None, str | No
         with st.spinner(t("train.reading")):
             return _data_facts(spec, tokenizer), None
     except (OSError, ValueError) as error:
-        return None, str(error)
+        return None, said(str(error))
 
 
 def train_form() -> None:

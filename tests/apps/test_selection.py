@@ -88,3 +88,7 @@ def test_the_prompt_goes_into_the_link_unless_it_is_long(runs: Path) -> None:
     at.text_area(key="prompt").set_value("the mat " * 500)
     checked(at.run())
     assert "prompt" not in at.query_params
+
+
+def test_a_bad_checkpoint_is_refused_in_the_readers_words(runs: Path) -> None:
+    assert "latest" not in said(open_page("lens", run="tiny", lang="zh", step="x"), "warning")
