@@ -217,10 +217,3 @@ def test_a_stored_text_stays_in_its_folder(stem: str, tmp_path: Path) -> None:
     assert path.parent == tmp_path / "kept" and path.read_text() == "text"
     assert store("text", stem, tmp_path / "kept") == path
     assert len(os.listdir(tmp_path / "kept")) == 1
-
-
-def test_a_text_too_short_is_refused_in_the_readers_language(runs_folder: Path) -> None:
-    at = paste(open_page("train", lang="zh"), "a")
-    assert not can_start(at)
-    assert "只有 0 个词元" in said(at, "error")
-    assert "tokens" not in said(at, "error")
