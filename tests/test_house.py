@@ -236,7 +236,8 @@ def text_files() -> Iterator[Path]:
     for folder, inside, files in os.walk(ROOT):
         inside[:] = [n for n in inside if n not in NOT_OURS and not n.endswith(("_cache", ".egg-info"))]
         inside[:] = [n for n in inside if n != ".hypothesis" and Path(folder, n) != ROOT / "runs"]
-        yield from (Path(folder, name) for name in files if Path(name).suffix in TEXT)
+        text = [name for name in files if Path(name).suffix in TEXT and name != ".git"]  # .git: a file in a worktree
+        yield from (Path(folder, name) for name in text)
 
 
 @pytest.mark.parametrize("what", ONE_MACHINE)
