@@ -1,6 +1,6 @@
-"""Watching: hook points that cost nothing until somebody listens, and a root module that is loud about mistakes.
+"""Watching: a root module that is loud about mistakes and keeps what it has seen.
 
-Built on TransformerLens' ``HookPoint`` and ``HookedRootModule``; what differs is said in each docstring.
+Built on TransformerLens' ``HookedRootModule``; what differs is said in each docstring.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.modules.module import _has_any_global_hook
 from transformer_lens import HookedRootModule
-from transformer_lens.hook_points import HookPoint
-from transformer_lens.utilities import Slice
 
 from model.cache import ActivationCache
+from model.caching import Keeper
 from model.config import nearest
+from model.points import DIRECTIONS, Hook, HookShapeError, Point, Watch, check_direction, listening
 
 NamesFilter = str | Iterable[str] | re.Pattern[str] | Callable[[str], bool] | None
-Hook = Callable[..., Any]
 
 
 class UnknownHookError(ValueError, KeyError):
@@ -30,123 +30,14 @@ class UnknownHookError(ValueError, KeyError):
         return str(self.args[0])
 
 
-class HookShapeError(ValueError):
-    """A hook returned something that cannot stand in for the activation it was given."""
-
-
-class Watch:
-    """Whether any hook point of one model may have a listener; shared by the model and its points."""
-
-    def __init__(self) -> None:
-        self.on = False
-
-    def __reduce__(self) -> Any:
-        return Watch, ()  # a copy's points carry no hooks
-
-
-class Point(HookPoint):
-    """A hook point whose call is a plain return until somebody listens.
-
-    ``listening`` is set by the registration of any torch hook, and taken back by the model's next forward pass
-    once the hooks are gone, so a removed hook leaves no cost and an added one never fails to fire.
-    Copies and pickles of a point carry no hooks: closures do not survive either.
-    """
-
-    def __init__(self, on_request: bool = False):
-        super().__init__()
-        self.listening = False
-        self.on_request = on_request  # computed only when hooked by name: left out of "cache everything"
-        self.watch: Watch | None = None
-
-    def __call__(self, activation: Tensor) -> Tensor:
-        if not self.listening:
-            return activation
-        return super().__call__(activation)
-
-    def forward(self, activation: Tensor) -> Tensor:
-        return activation
-
-    def _heard(self) -> None:
-        self.listening = True
-        if self.watch is not None:
-            self.watch.on = True
-
-    def register_forward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._heard()
-        return super().register_forward_hook(*args, **kwargs)
-
-    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._heard()
-        return super().register_forward_pre_hook(*args, **kwargs)
-
-    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._heard()
-        return super().register_full_backward_hook(*args, **kwargs)
-
-    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._heard()
-        return super().register_full_backward_pre_hook(*args, **kwargs)
-
-    def refresh(self) -> bool:
-        """Recount the listeners after some may have left."""
-        self.listening = bool(
-            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-        )
-        return self.listening
-
-    def add_hook(self, hook: Hook, dir: Literal["fwd", "bwd"] = "fwd", *args: Any, **kwargs: Any) -> Any:
-        """As TransformerLens', and what the hook returns is checked at once: same shape, dtype and device."""
-
-        def checked(activation: Tensor, hook: HookPoint) -> Any:
-            result = user_hook(activation, hook=hook)
-            if result is not None:
-                self._check(activation, result, dir)
-            return result
-
-        user_hook = hook
-        handle = super().add_hook(checked, dir, *args, **kwargs)  # type: ignore[arg-type]
-        handle.user_hook = user_hook
-        return handle
-
-    def _check(self, given: Tensor, got: Any, dir: str) -> None:
-        if dir == "bwd" and isinstance(got, tuple) and len(got) == 1:
-            got = got[0]
-        what = "gradient" if dir == "bwd" else "activation"
-        if not isinstance(got, Tensor):
-            raise HookShapeError(
-                f"The hook on {self.name} returned {type(got).__name__}; it must return None or a tensor "
-                f"like the {what} it was given, {_looks(given)}."
-            )
-        if got.shape != given.shape or got.dtype != given.dtype or got.device != given.device:
-            raise HookShapeError(
-                f"The hook on {self.name} returned {_looks(got)}; the {what} it was given is {_looks(given)}."
-            )
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"):
-            state[name] = type(state[name])()
-        for name in (
-            "_forward_hooks_with_kwargs",
-            "_forward_hooks_always_called",
-            "_forward_pre_hooks_with_kwargs",
-        ):
-            if name in state:
-                state[name] = type(state[name])()
-        return {**state, "fwd_hooks": [], "bwd_hooks": [], "ctx": {}, "listening": False}
-
-
-def _looks(tensor: Tensor) -> str:
-    return f"{list(tensor.shape)} {tensor.dtype} on {tensor.device}"
-
-
 class InstrumentedModule(HookedRootModule):
     """A root module whose hook machinery refuses misspelt names and keeps caches as snapshots.
 
     Everything TransformerLens' ``HookedRootModule`` offers is here with the same meaning, except:
     an unknown name is an ``UnknownHookError``; names may be given as a string, a list, tuple or set of strings,
-    a compiled regular expression (searched), or a predicate; ``run_with_cache`` returns an ``ActivationCache``
-    whose tensors no later hook, pass or training step can change.
+    a compiled regular expression (searched), or a predicate; whatever is cached is a snapshot that no later hook,
+    pass or training step can change; the end of a block of temporary hooks removes those hooks and no others; and
+    every run goes through ``model(...)``, so that forward hooks of the model itself act in it.
     """
 
     hook_dict: dict[str, Point]  # type: ignore[assignment]
@@ -177,15 +68,90 @@ class InstrumentedModule(HookedRootModule):
             return [name for name in self.hook_dict if names.search(name)]
         if callable(names):
             return [name for name in self.hook_dict if names(name)]
+        if not isinstance(names, Iterable):
+            raise UnknownHookError(
+                f"Hook points are named by {names!r}; give a name, several, a regular expression or a predicate."
+            )
         wanted = set(names)
         for name in sorted(wanted, key=str):
             if name not in self.hook_dict:
                 raise UnknownHookError(f"No hook point {name!r} in this model{nearest(name, self.hook_dict)}")
         return [name for name in self.hook_dict if name in wanted]
 
+    # --- hooks that stay ---------------------------------------------------------------------------------------
+
+    def check_hooks_to_add(self, hook_point: Any, hook_point_name: str, *args: Any, **kwargs: Any) -> None:
+        """UnknownHookError unless the point is this model's own of that name."""
+        if self.hook_dict.get(hook_point_name) is not hook_point:
+            raise UnknownHookError(f"The hook point given is not this model's {hook_point_name!r}.")
+
     def add_hook(self, name: Any, hook: Hook, *args: Any, **kwargs: Any) -> None:
         for one in self.hook_names(name):
             super().add_hook(one, hook, *args, **kwargs)
+
+    def remove_all_hook_fns(self, direction: Any = "both", *args: Any, **kwargs: Any) -> None:
+        check_direction(direction, DIRECTIONS)
+        super().remove_all_hook_fns(direction, *args, **kwargs)
+
+    def list_hooks(self, name_filter: NamesFilter = None, dir: Any = "both", including_permanent: bool = True) -> Any:
+        """Hook point name -> the handles of its hooks, for points that have any; None looks at every point."""
+        check_direction(dir, DIRECTIONS)
+        names = list(self.hook_dict) if name_filter is None else self.hook_names(name_filter)
+        return super().list_hooks(names, dir, including_permanent)
+
+    def add_caching_hooks(
+        self,
+        names_filter: NamesFilter = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Hooks that keep a snapshot of each pass's activations in the dict returned, until ``reset_hooks``.
+
+        Arguments as for ``run_with_cache``. With ``incl_bwd`` a later ``backward`` keeps gradients under ``name_grad``.
+        """
+        kept, forward, _ = self.get_caching_hooks(names_filter, incl_bwd, device, remove_batch_dim, cache)
+        for name, keep in forward:
+            self.add_hook(name, keep)
+        return kept
+
+    def get_caching_hooks(
+        self,
+        names_filter: NamesFilter = None,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+        cache: dict[str, Tensor] | None = None,
+        pos_slice: Any = None,
+    ) -> tuple[dict[str, Tensor], list[Any], list[Any]]:
+        """(cache, forward hooks, backward hooks) for ``hooks``, which keep snapshots in the dict ``cache``.
+
+        Arguments as for ``run_with_cache``. With ``incl_bwd`` the forward hooks alone keep the gradients too, also
+        where all weights before are frozen; the backward hooks keep the same ones.
+        """
+        kept: dict[str, Tensor] = {} if cache is None else cache
+        names = self.hook_names(names_filter)
+        keep = Keeper(kept, device, remove_batch_dim, pos_slice, gradients=incl_bwd)
+        self.is_caching = True
+        return kept, [(name, keep) for name in names], [(name, keep.backward) for name in names] if incl_bwd else []
+
+    def cache_all(self, cache: dict[str, Tensor] | None, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+        """``add_caching_hooks`` on every point but those computed on request; returns the dict."""
+        return self.cache_some(cache, None, *args, **kwargs)
+
+    def cache_some(
+        self,
+        cache: dict[str, Tensor] | None,
+        names: NamesFilter,
+        incl_bwd: bool = False,
+        device: Any = None,
+        remove_batch_dim: bool = False,
+    ) -> dict[str, Tensor]:
+        """``add_caching_hooks`` on these points; returns the dict."""
+        return self.add_caching_hooks(names, incl_bwd, device, remove_batch_dim, cache)
+
+    # --- hooks for one run -------------------------------------------------------------------------------------
 
     @contextmanager
     def hooks(
@@ -196,10 +162,49 @@ class InstrumentedModule(HookedRootModule):
         clear_contexts: bool = False,
     ) -> Iterator[Any]:
         """Temporary hooks. All names are checked before the first hook is attached; the user's own hooks stay."""
-        forward: list[Any] = [(name, hook) for names, hook in fwd_hooks for name in self.hook_names(names)]
-        backward: list[Any] = [(name, hook) for names, hook in bwd_hooks for name in self.hook_names(names)]
-        with super().hooks(forward, backward, reset_hooks_end, clear_contexts):
+        wanted: list[tuple[str, Hook, Any]] = [
+            (name, hook, direction)
+            for direction, pairs in (("fwd", fwd_hooks), ("bwd", bwd_hooks))
+            for names, hook in pairs
+            for name in self.hook_names(names)
+        ]
+        attached = []
+        self.context_level += 1
+        try:
+            for name, hook, direction in wanted:
+                point = self.hook_dict[name]
+                attached.append((point, point.add_hook(hook, direction, level=self.context_level)))
             yield self
+        finally:
+            self.context_level -= 1
+            if reset_hooks_end:
+                for point, handle in attached:
+                    point.remove_hook(handle)
+                if clear_contexts:
+                    self.clear_contexts()
+
+    def run_with_hooks(
+        self,
+        *model_args: Any,
+        fwd_hooks: Iterable[tuple[NamesFilter, Hook]] = (),
+        bwd_hooks: Iterable[tuple[NamesFilter, Hook]] = (),
+        reset_hooks_end: bool = True,
+        clear_contexts: bool = False,
+        **model_kwargs: Any,
+    ) -> Any:
+        """The output of one forward pass with these hooks.
+
+        Backward hooks need ``reset_hooks_end=False``, for the backward pass comes after this call: otherwise
+        ValueError. They then stay until ``reset_hooks``.
+        """
+        backward = list(bwd_hooks)
+        if backward and reset_hooks_end:
+            raise ValueError(
+                "bwd_hooks would be removed before the backward pass: run both inside "
+                "`with model.hooks(bwd_hooks=...)`, or pass reset_hooks_end=False."
+            )
+        with self.hooks(fwd_hooks, backward, reset_hooks_end, clear_contexts):
+            return self(*model_args, **model_kwargs)
 
     def run_with_cache(
         self,
@@ -217,47 +222,47 @@ class InstrumentedModule(HookedRootModule):
         """Run forward and keep the activations that ``names_filter`` names (see ``hook_names``).
 
         Returns (output, cache). With ``incl_bwd`` the output must be a scalar (``return_type="loss"``); its
-        gradients are cached under ``name_grad`` and no parameter's ``.grad`` is changed.
+        gradients are cached under ``name_grad``, also those of activations before which all weights are frozen, and
+        no parameter's ``.grad`` is changed. ValueError where gradients are off or one did not come.
         remove_batch_dim needs a batch of one. pos_slice (TransformerLens' ``Slice`` or what makes one) is applied
         to the position axis of each activation.
         """
+        if incl_bwd and not torch.is_grad_enabled():
+            raise ValueError(
+                "incl_bwd runs backward, and gradients are off here (torch.no_grad or torch.inference_mode): "
+                "call run_with_cache outside of it, or leave out incl_bwd."
+            )
         cache: dict[str, Tensor] = {}
         # A hook that edits in place could reach what is cached, here or through a shared tensor at the next
         # point; without one the forward pass never writes into an activation, and a reference is a snapshot.
-        copy = self.refresh_watch()
-        slice_ = Slice.unwrap(pos_slice) if pos_slice is not None else None
-
-        def keep(activation: Tensor, hook: HookPoint, suffix: str = "") -> None:
-            kept = activation.detach()
-            if slice_ is not None:
-                scores = str(hook.name).endswith(("hook_pattern", "hook_attn_scores"))
-                kept = slice_.apply(kept, dim=-2 if scores else 1)
-            kept = kept.to(device) if device is not None else kept
-            if remove_batch_dim:
-                if kept.shape[0] != 1:
-                    raise ValueError(f"remove_batch_dim needs a batch of one; {hook.name} has {kept.shape[0]} rows.")
-                kept = kept[0]
-            cache[f"{hook.name}{suffix}"] = kept.clone() if copy else kept
-
-        def keep_gradient(gradient: Tensor, hook: HookPoint) -> None:
-            keep(gradient, hook, "_grad")
-
+        keep = Keeper(cache, device, remove_batch_dim, pos_slice, incl_bwd, copies=self._may_be_edited())
         names = self.hook_names(names_filter)
-        backward = [(name, keep_gradient) for name in names] if incl_bwd else []
-        with self.hooks([(name, keep) for name in names], backward, reset_hooks_end, clear_contexts):
-            output = self.forward(*model_args, **model_kwargs)
+        with self.hooks([(name, keep) for name in names], (), reset_hooks_end, clear_contexts):
+            output = self(*model_args, **model_kwargs)
             if incl_bwd:
                 self._backward_without_trace(output)
+                keep.refuse_missing()
         if isinstance(output, Tensor) and model_kwargs.get("stop_at_layer") is not None:
             output = output.clone()  # it is a cached activation: editing it must not edit the cache
         if not return_cache_object:
             return output, cache
         return output, ActivationCache(cache, self, has_batch_dim=not remove_batch_dim)
 
+    def _may_be_edited(self) -> bool:
+        """Whether a hook of anybody's, on a point, on any module or on all modules, may write into an activation."""
+        if self.refresh_watch() or _has_any_global_hook():
+            return True
+        return any(
+            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+            for module in self.modules()
+        )
+
     def _backward_without_trace(self, output: Any) -> None:
         """Run backward for its hooks, and put every parameter's gradient back as it was."""
         if not isinstance(output, Tensor) or output.numel() != 1:
             raise ValueError('incl_bwd differentiates a scalar: pass return_type="loss".')
+        if not output.requires_grad:
+            raise ValueError("incl_bwd: the loss depends on nothing that has a gradient; a hook cuts it off.")
         before = [(parameter, parameter.grad) for parameter in self.parameters()]
         for parameter, _ in before:
             parameter.grad = None
@@ -268,6 +273,4 @@ class InstrumentedModule(HookedRootModule):
                 parameter.grad = gradient
 
 
-def listening(module: nn.Module, *names: str) -> bool:
-    """Whether somebody listens to any of these hook points of a module."""
-    return any(getattr(module, name).listening for name in names)
+__all__ = ["HookShapeError", "InstrumentedModule", "Point", "UnknownHookError", "listening"]

@@ -7,7 +7,7 @@ patching, detect_head, SVDInterpreter and tools.analysis take it as they take Tr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -50,6 +50,8 @@ class LensConfig:
         self._model = model
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying and unpickling ask for some before there is a model
+            raise AttributeError(name)
         return getattr(self._model.config, name)
 
     @property
@@ -130,7 +132,7 @@ class LensMethods(WeightViews):
         """As ``InstrumentedModule.hook_names``, the names of TransformerLens' bridge included."""
         if isinstance(names, str):
             names = (names,)
-        if names is not None and not callable(names) and not isinstance(names, re.Pattern):
+        if isinstance(names, Iterable):
             names = [self._resolved(name) for name in names]
         return super().hook_names(names)  # type: ignore[misc]
 

@@ -238,6 +238,16 @@ def test_copies_and_pickles_are_independent_and_carry_no_hooks() -> None:
     assert torch.equal(copy.deepcopy(model)(x), model(x))
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_the_config_under_transformerlens_name_can_be_copied(copied) -> None:
+    model = tiny()
+    for other in (copied(model.cfg), copied(model).cfg):
+        assert other == model.cfg
+        assert (other.d_model, other.device, other.dtype) == (16, model.device, torch.float32)
+        assert not hasattr(other, "_no_such_thing")
+        assert not hasattr(other, "no_such_thing")
+
+
 def test_remove_batch_dim_and_pos_slice() -> None:
     model = tiny()
     _, cache = model.run_with_cache(tokens(1, 9), remove_batch_dim=True, pos_slice=(2, 5))
