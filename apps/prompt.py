@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from lab.corpora.examples import Example
 
 
 @dataclass(frozen=True)
@@ -54,3 +56,25 @@ def tokenize_ids(tokenizer: Any, text: str, ids: Sequence[int]) -> Prompt:
 
     labels = token_labels(tokenizer, ids)
     return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))
+
+
+def readable(examples: Iterable[Example], tokenizer: Any, n_ctx: int) -> list[Example]:
+    """The examples whose every character this tokenizer knows, and which fit the context."""
+    found = []
+    for example in examples:
+        try:
+            fits = 0 < len(tokenizer.encode(example.prompt)) <= n_ctx
+        except ValueError:
+            continue
+        if fits:
+            found.append(example)
+    return found
+
+
+def one_token(tokenizer: Any, text: str) -> int | None:
+    """The id of a text that is exactly one token; None for any other."""
+    try:
+        ids = list(tokenizer.encode(text)) if text else []
+    except ValueError:
+        return None
+    return int(ids[0]) if len(ids) == 1 else None

@@ -168,6 +168,17 @@ def prepare(
     return value
 
 
+def follow(name: str, default: Any) -> None:
+    """Let a value that nobody chose follow its default, which changes with the model or the prompt.
+
+    Called before the value is settled: what equals the default of last time is taken back.
+    """
+    before = f"{name}_default"
+    if before in st.session_state and st.session_state.get(name) == st.session_state[before] != default:
+        st.session_state.pop(name, None)
+    st.session_state[before] = default
+
+
 def prepare_text(name: str, default: str) -> str:
     """Settle a free text (the prompt) the same way; a long one stays out of the address bar."""
     raw = _arrived(name)

@@ -55,6 +55,19 @@ def intervened(page: Inspected, interventions: Sequence[str]) -> str:
     )
 
 
+def patched(page: Inspected, second: Sequence[int], metric: str, **options: object) -> str:
+    """Every patch of one site between the page's prompt and a second one; metric: an expression."""
+    said = ["model", "prompt", "second", metric, *(f"{name}={value!r}" for name, value in options.items())]
+    return "\n".join(
+        (
+            opened(page, "activation_patching", metric.partition("(")[0]),
+            f"second = {list(second)}",
+            f"result = activation_patching({', '.join(said)})",
+            "print(result.to_frame())",
+        )
+    )
+
+
 _INTERVENTIONS = (
     "Ablate", "KnockOut", "Patch", "Scale", "Steer",
     "corpus_labels", "fit_probes", "prompt_direction", "token_direction",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from apps import inspection, intervening, snippets
+from apps import inspection, intervening, patching, snippets
 from apps.i18n import t
 from apps.intervening import Change
 from apps.prompt import displays_of
@@ -16,6 +16,7 @@ from apps.widgets.columns import probability
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.intervention_editor import SIGNS, editor, listed, pick_place, said, settle_changes
+from apps.widgets.patch_maps import SECOND, baselines, direction_choice, patch_details, second_ids
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import fitted
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from lab.analysis import InterventionEffect
 
-COLOURS = ("induction", "previous_token", "loss", "logit")
+COLOURS = ("logit", "loss", "induction", "previous_token")
 SHOWS = ("loss", "logit", "attention")
 LISTED = 12  # likeliest tokens of each side in the table
 CHEAP = 60_000_000  # parts x tokens x weights that a sweep does in a few seconds on one core
@@ -48,11 +49,16 @@ def _target_name(page: Inspected, target: Target) -> str:
     return t("interventions.difference_of", token=shown[0], versus=shown[1])
 
 
-def _map(page: Inspected, changes: tuple[Change, ...], target: Target) -> go.Figure | None:
-    """The map of heads with what is done to them; None while a long sweep has not been asked for."""
+def _map(
+    page: Inspected, changes: tuple[Change, ...], target: Target, second: tuple[int, ...] | None
+) -> go.Figure | None:
+    """The map of heads with what is done to them; None while a long sweep has not been asked for.
+
+    second: ids of a second prompt to patch from; the map then shows what each patch moves.
+    """
     from lab.plots import intervention_map
 
-    colour = one_of("map_colour", COLOURS, t("interventions.colour"), lambda c: t(f"interventions.colour_{c}"))
+    colour = "patch" if second is not None else _colour()
     heads = page.config.n_heads
     signs: dict[tuple[int, int], str] = {}
     for change in changes:
@@ -62,6 +68,13 @@ def _map(page: Inspected, changes: tuple[Change, ...], target: Target) -> go.Fig
     words: dict[str, Any] = {
         "x_title": t("interventions.axis_head"), "y_title": t("interventions.axis_layer"), "template": template(),
     }  # fmt: skip
+    if second is not None:
+        if not _asked(page, colour):
+            return None
+        with st.spinner(t("inspection.running")):
+            shares = patching.every_part(page.checkpoint, page.ids, second, target, st.session_state["patch_way"])
+        what, title = t("interventions.share"), t("interventions.map_patch")
+        return intervention_map(shares, signs, what=what, title=title, signed=True, most=1.0, **words)
     if colour in ("induction", "previous_token"):
         values = getattr(inspection.scores(page.checkpoint), colour)
         what = t(f"interventions.colour_{colour}")
@@ -71,24 +84,29 @@ def _map(page: Inspected, changes: tuple[Change, ...], target: Target) -> go.Fig
     if colour == "loss" and len(page.prompt) < 2:
         st.info(t("interventions.one_token"))
         return None
-    found = _sweep(page, colour, target)
-    if found is None:
+    if not _asked(page, colour):
         return None
+    with st.spinner(t("inspection.running")):
+        found = intervening.each_part(page.checkpoint, page.ids, colour, target)
     what = t(f"interventions.colour_{colour}")
     title = t("interventions.map_effect_loss") if colour == "loss" else t("interventions.map_effect_logit")
     return intervention_map(found, signs, what=what, title=title, signed=True, **words)
 
 
-def _sweep(page: Inspected, colour: str, target: Target) -> Any:
+def _colour() -> str:
+    return one_of("map_colour", COLOURS, t("interventions.colour"), lambda c: t(f"interventions.colour_{c}"))
+
+
+def _asked(page: Inspected, colour: str) -> bool:
+    """Whether a sweep over every part is cheap, or the reader asked for it; draws the button that asks."""
     parts = page.config.n_layers * (page.config.n_heads + 2)
     weights = page.config.n_layers * 12 * page.config.d_model**2 + page.config.d_model * page.config.d_vocab
     asked = (page.picked.name, colour)
     if parts * len(page.prompt) * weights > CHEAP * 1000 and st.session_state.get("swept") != asked:
         if not st.button(t("interventions.sweep", n=parts), key="sweep", help=t("interventions.sweep_help")):
-            return None
+            return False
         st.session_state["swept"] = asked
-    with st.spinner(t("inspection.running")):
-        return intervening.each_part(page.checkpoint, page.ids, colour, target)
+    return True
 
 
 def _numbers(page: Inspected, effect: InterventionEffect, target: Target) -> None:
@@ -272,6 +290,13 @@ def _as_json(effect: InterventionEffect, changes: tuple[Change, ...], target: Ta
     return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
 
+def _second(page: Inspected) -> tuple[int, ...] | None:
+    """The second prompt's ids while a patch is being chosen and both prompts line up."""
+    if st.session_state.get("kind") != "patch":
+        return None
+    return second_ids(page, str(st.session_state.get(SECOND) or ""))
+
+
 def render() -> None:
     """The page."""
     page = inspected("interventions")
@@ -284,8 +309,12 @@ def render() -> None:
     with right:
         possible = fitted(page, listed(page, changes))
     target = token_target(page)
+    second, patched = _second(page), None
     with left:
-        figure = _map(page, possible, target)
+        if second is not None:
+            direction_choice()
+            patched = baselines(page, second, target, _target_name(page, target))
+        figure = _map(page, possible, target, second if patched is not None else None)
         if figure is not None:
             picture(figure, "intervention_map", on_pick=lambda place: pick_place(place, page.config.n_heads))
             st.caption(t("interventions.map_help"))
@@ -307,10 +336,12 @@ def render() -> None:
         picture(main, "before_after", on_pick=_pick_token if strip else None)
         if strip:
             st.caption(t("interventions.strip_help"))
-    first, second = st.columns([5, 6])
-    with first:
+    if second is not None and patched is not None:
+        patch_details(page, second, target, patched)
+    table, writing = st.columns([5, 6])
+    with table:
         _table(page, effect, target[0])
-    with second:
+    with writing:
         _writing(page, possible)
     _export(page, possible, effect, target, [x for x in (main, figure) if x is not None])
 

@@ -16,7 +16,7 @@ from apps.i18n import t
 from apps.widgets import notices
 from apps.widgets.model_picker import Picked, show_run, state_line
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import EXAMPLES
+from lab.corpora.examples import corpus_examples
 from lab.runs import Run, RunNotFoundError, find_run, list_runs
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STEPS = ("off", "train", "find", "cut", "more")
 PAGE_OF = {"train": "train", "find": "attention", "cut": "interventions", "more": "lens"}
 STEM = "first-circuit"
+STORIES_STEM = "stories-circuit"
 PROMPT = "|catDOG7catDOG7catDOG7"
 LOOKED_AT = 15  # the first letter of the third time
 _DISMISSED, _TURN = "guide_dismissed", "guide_turn"
@@ -43,6 +44,13 @@ def tour_config() -> RunConfig:
         model_overrides={"n_layers": 2, "d_model": 64, "n_heads": 2, "n_ctx": 64},
         training_overrides={"eval_every": 100, "sample_every": 200, "checkpoint_every": 100, "batch_size": 16},
     )
+
+
+def stories_config() -> RunConfig:
+    """The model to go on with: after so many steps it knows who gets the thing in a giving sentence."""
+    from lab.training import build_run_config
+
+    return build_run_config("stories", "nano", "fast", steps=1500, seed=0)
 
 
 def _go(step: str) -> None:
@@ -131,7 +139,7 @@ def guide(page: str) -> None:
         if step == "train":
             _training(run)
         elif step == "more":
-            _prompts()
+            _more()
         elif run is not None:
             _next(run, STEPS[number + 1])
 
@@ -160,9 +168,28 @@ def _use(prompt: str) -> None:
     st.session_state["prompt"] = prompt
 
 
-def _prompts() -> None:
-    """Five prompts to go on with, one of them Chinese."""
+def _start_stories() -> None:
+    """Callback: train the model of the next circuit, and leave the tour for its page."""
+    try:
+        show_run(jobs.start(stories_config(), STORIES_STEM).run)
+    except (OSError, ValueError, RuntimeError) as error:
+        notices.add("error", str(error), about="start")
+        return
+    st.session_state.update(guide="off", **{_DISMISSED: True, _TURN: "train"})
+    notices.add("info", t("guide.stories_started"), about="guide")
+
+
+def _more() -> None:
+    """Prompts that the tour's model reads, and a model of sentences to go on with."""
     with st.container(horizontal=True):
-        for index, prompt in enumerate(EXAMPLES):
-            shown = plain(prompt.replace("\n", "⏎"))
-            st.button(shown, key=f"guide_prompt_{index}", on_click=_use, args=(prompt,))
+        for index, example in enumerate(corpus_examples("induction")):
+            shown = plain(example.prompt)
+            st.button(shown, key=f"guide_prompt_{index}", on_click=_use, args=(example.prompt,))
+        st.button(
+            t("guide.stories"),
+            key="guide_stories",
+            on_click=_start_stories,
+            type="primary",
+            icon=":material/bolt:",
+            help=t("guide.stories_help"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +10,13 @@ import streamlit as st
 
 from apps.i18n import t
 from apps.inspection import Checkpoint, open_picked
-from apps.prompt import Prompt
+from apps.prompt import Prompt, readable
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
 from apps.widgets.plain import plain
-from apps.widgets.prompt_bar import EXAMPLES, prompt_bar
+from apps.widgets.prompt_bar import prompt_bar
 from apps.widgets.prompt_history import compared
+from lab.corpora.examples import GENERAL, Example, corpus_examples
 from lab.runs import Run
 from model.config import GPTConfig
 
@@ -23,13 +25,14 @@ DEFAULT_PROMPT_TOKENS = 24
 
 @dataclass(frozen=True)
 class Inspected:
-    """What an inspection page works on."""
+    """What an inspection page works on. example: the one whose prompt is shown, with its answer."""
 
     picked: Picked
     checkpoint: Checkpoint
     config: GPTConfig
     tokenizer: Any
     prompt: Prompt
+    example: Example | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -55,10 +58,17 @@ def tokenizer_of(run: Run) -> Any:
     return None
 
 
-def default_prompt(run: Run, tokenizer: Any) -> str:
-    """A prompt this tokenizer can read: the start of the run's own sample, else an example, else some of its tokens."""
-    candidates = [str(s["prompt"]) for s in run.samples()[:1] if s.get("prompt")]
-    for text in (*candidates, *EXAMPLES):
+def examples_of(run: Run, tokenizer: Any, n_ctx: int) -> list[Example]:
+    """Prompts that this model can read: those of the corpus it was trained on, then the general ones."""
+    corpus = run.config.get("data", {}).get("corpus", "")
+    return readable((*(corpus_examples(str(corpus)) if corpus else ()), *GENERAL), tokenizer, n_ctx)
+
+
+def default_prompt(run: Run, tokenizer: Any, examples: Sequence[Example]) -> str:
+    """A prompt this tokenizer can read: the first example, else the start of the run's own sample, else some tokens."""
+    if examples:
+        return examples[0].prompt
+    for text in (str(s["prompt"]) for s in run.samples()[:1] if s.get("prompt")):
         try:
             ids = tokenizer.encode(text)
         except ValueError:
@@ -93,11 +103,18 @@ def inspected(name: str, *, cut: bool = True) -> Inspected | None:
     except (KeyError, ValueError) as error:
         st.error(plain(t("anatomy.unreadable", run=model.run.id, reason=str(error))))
         return None
-    prompt = prompt_bar(tokenizer, default_prompt(model.run, tokenizer), n_ctx=config.n_ctx if cut else None)
+    examples = examples_of(model.run, tokenizer, config.n_ctx)
+    prompt = prompt_bar(
+        tokenizer,
+        default_prompt(model.run, tokenizer, examples),
+        [example.prompt for example in examples],
+        n_ctx=config.n_ctx if cut else None,
+    )
     if prompt is None:
         return None
     opened = open_picked(model)
     if opened is None:
         return None
     compared(opened[0], tokenizer, prompt, config.n_ctx)
-    return Inspected(model, opened[0], opened[1].config, tokenizer, prompt)
+    example = next((one for one in examples if one.prompt == prompt.text), None)
+    return Inspected(model, opened[0], opened[1].config, tokenizer, prompt, example)

@@ -23,6 +23,7 @@ from apps.intervening import (
 from apps.prompt import displays_of
 from apps.widgets import notices
 from apps.widgets.inspected import Inspected
+from apps.widgets.patch_maps import SECOND, say_second, settle_second_prompt
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import label_name, probe_choice
 from apps.widgets.selectors import head_choice, layer_choice, one_of
@@ -31,7 +32,7 @@ from apps.widgets.token_target import typed_token
 LIST = "do"
 ALL = -1
 SIGNS = {"zero": "0", "mean": "μ", "scale": "×", "knockout": "✂", "patch": "⇄", "steer": "↗"}
-CLICKED = ("zero", "mean", "scale")  # kinds that a place says all about
+CLICKED = ("zero", "mean", "scale", "patch")  # kinds that a place says all about
 DEFAULT_STRENGTH = 4.0
 REACH = ("one_head", "one_layer", "every_layer")
 STEER_BY = ("tokens", "prompts", "means", "probe")
@@ -77,22 +78,23 @@ def pick_place(place: list[int], n_heads: int) -> None:
     if head is not None:
         st.session_state["head"] = head
     kind = st.session_state.get("kind", KINDS[0])
-    if kind not in CLICKED:
+    text = {"mean": _text("reference_text"), "patch": _text(SECOND)}.get(kind, "")
+    if kind not in CLICKED or (kind == "patch" and not text):
         return
     changes, _ = decode(st.session_state.get(LIST, ""))
     here = [c for c in changes if (c.kind, c.site, c.layer, c.head) == (kind, site, layer, head)]
     if here:
         _keep(tuple(c for c in changes if c not in here))
     else:
-        add(Change(kind, site, layer, head, None, None, _factor(kind), _text() if kind == "mean" else ""))
+        add(Change(kind, site, layer, head, None, None, _factor(kind), text))
 
 
 def _factor(kind: str) -> float:
     return float(st.session_state.get("scale_by") or 0.0) if kind == "scale" else 1.0
 
 
-def _text() -> str:
-    return str(st.session_state.get("second_prompt") or "")[:LONGEST_TEXT]
+def _text(key: str) -> str:
+    return str(st.session_state.get(key) or "")[:LONGEST_TEXT]
 
 
 def _position(page: Inspected, key: str, label: str) -> int | None:
@@ -108,7 +110,7 @@ def _position(page: Inspected, key: str, label: str) -> int | None:
     return None if chosen == ALL else int(chosen)
 
 
-def _second_prompt(label: str, key: str = "second_prompt", tall: bool = False) -> str:
+def _second_prompt(label: str, key: str, tall: bool = False) -> str:
     keep: dict[str, Any] = {"key": key, "max_chars": LONGEST_TEXT, "persist_state": "session"}
     text = st.text_area(label, height=70, **keep) if tall else st.text_input(label, **keep)
     return str(text or "")[:LONGEST_TEXT]
@@ -152,11 +154,13 @@ def _at_site(page: Inspected, kind: str) -> Change:
                 st.number_input(t("interventions.factor"), -1e3, 1e3, step=0.5, key="scale_by", persist_state="session")
             )
         elif kind == "mean":
-            text = _second_prompt(t("interventions.reference"), tall=True)
+            text = _second_prompt(t("interventions.reference"), "reference_text", tall=True)
         elif kind == "patch":
-            text = _second_prompt(t("interventions.source"))
+            settle_second_prompt(page)
+            text = _second_prompt(t("interventions.source"), SECOND)
             if text:
                 _say_lengths(page, text)
+                say_second(page, text)
     return Change(kind, site, layer, head, position, None, factor, text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,19 +15,14 @@ from apps.widgets.prompt_history import history, remember
 
 LONGEST_PROMPT = 20_000  # characters
 UNKNOWN_CHOICES = ("error", "skip", "replace")
-EXAMPLES = (
-    "Once upon a time",
-    "Lily gave the ball to Tom. Tom gave the ball to",
-    "def main(args):\n    return",
-    "the cat sat. the cat sat. the cat",
-    "从前有一个小女孩",
-)
 
 
 def _use_example() -> None:
     chosen = st.session_state.get("prompt_example")
-    if chosen in EXAMPLES:
+    if chosen is not None:
         st.session_state["prompt"] = chosen
+        for name in ("target", "versus"):  # an example brings its own answer
+            st.session_state.pop(name, None)
     st.session_state["prompt_example"] = None
 
 
@@ -59,18 +55,20 @@ def _unknown_offer(error: ValueError) -> str:
     return choice if choice in UNKNOWN_CHOICES else "error"
 
 
-def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Prompt | None:
+def prompt_bar(tokenizer: Any, default: str, examples: Sequence[str], *, n_ctx: int | None = None) -> Prompt | None:
     """Draw the prompt bar; None while there is nothing to show, with the reason on the page.
 
     Args:
         tokenizer: the picked model's.
         default: prompt when the reader has not typed one.
+        examples: prompts that this model can read, to choose from.
         n_ctx: the model's context. A longer prompt is cut to its last n_ctx tokens, and the page says so;
             None: no cut (generation slides its window).
     """
     from lab.tokenizers import UnknownCharacters
     from model.pretrained.tokenizer import UnknownText
 
+    selection.follow("prompt", default)
     selection.prepare_text("prompt", default)
     left, right = st.columns([5, 1.4], vertical_alignment="bottom")
     left.text_area(
@@ -82,7 +80,7 @@ def prompt_bar(tokenizer: Any, default: str, *, n_ctx: int | None = None) -> Pro
         help=t("prompt.help"),
     )
     right.selectbox(
-        t("prompt.examples"), EXAMPLES, index=None, key="prompt_example", on_change=_use_example,
+        t("prompt.examples"), examples, index=None, key="prompt_example", on_change=_use_example,
         placeholder=t("prompt.choose"), format_func=lambda text: text.replace("\n", "⏎"),
     )  # fmt: skip
     text = str(st.session_state["prompt"] or "")

@@ -13,7 +13,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "contributions.token": ("Token to explain", "要解释的词元"),
     "contributions.versus": ("Compared with", "与之相比"),
     "contributions.no_versus": ("nothing", "不比较"),
-    "contributions.typed": ("Or type a token", "或输入一个词元"),
+    "contributions.typed": ("Choose, or type any one token", "选择，或输入任意一个词元"),
     "contributions.not_one": (
         "{text} is {n} tokens ({shown}); give exactly one.",
         "{text} 是 {n} 个词元（{shown}）；请只给一个。",

@@ -46,10 +46,20 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "guide.next_more": ("And now?", "接下来呢？"),
     "guide.more_title": ("go on", "继续"),
+    "guide.stories": ("Train on stories and see the next circuit", "用故事训练，看下一个电路"),
+    "guide.stories_help": (
+        "1,500 steps, a few minutes. Afterwards open Interventions, choose Patch, and see which head decides who gets the thing.",
+        "1,500 步，几分钟。之后打开“干预”页，选择“替换”，看哪个头决定东西给了谁。",
+    ),
+    "guide.stories_started": (
+        "The stories model is training. When it is done, open Interventions and choose Patch: the second prompt is filled in.",
+        "故事模型正在训练。训练完后打开“干预”页并选择“替换”：第二个提示已经填好。",
+    ),
     "guide.more": (
-        "Drag the checkpoint slider back and watch the head unlearn; train on stories, on your own text or open GPT-2 "
-        "in the sidebar; then try these prompts. A model says which characters it never saw.",
-        "把检查点滑块往回拖，看这个头退回没学会的样子；用故事或自己的文本训练，或在侧栏打开 GPT-2；然后试试这些提示。"
-        "模型会说明哪些字符它从没见过。",
+        "Drag the checkpoint slider back and watch the head unlearn, or try these prompts on this model. Then train a "
+        "model on stories: it learns who gets the thing when Max and Luke are there and Max gives it away. You can also "
+        "train on your own text, or open GPT-2 in the sidebar.",
+        "把检查点滑块往回拖，看这个头退回没学会的样子，或在这个模型上试试这些提示。然后用故事训练一个模型：Max 和 Luke 都在、"
+        "Max 把东西给出去时，它会学到东西给了谁。也可以用自己的文本训练，或在侧栏打开 GPT-2。",
     ),
 }
