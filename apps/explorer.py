@@ -16,6 +16,7 @@ from apps import jobs, selection, warm  # noqa: E402
 from apps.i18n import t  # noqa: E402
 from apps.widgets import notices  # noqa: E402
 from apps.widgets.checkpoint_slider import film_timer  # noqa: E402
+from apps.widgets.guarded import guarded  # noqa: E402
 from apps.widgets.language_choice import language_choice, settle_language  # noqa: E402
 from apps.widgets.model_picker import model_picker  # noqa: E402
 from apps.widgets.train_form import reads_soon  # noqa: E402
@@ -75,11 +76,14 @@ def _draw() -> None:
     current = st.navigation(sections, expanded=True)
     st.session_state["page"] = current.url_path
     st.logo(LOGO, size="large")
+    st.session_state["picked"] = None
     with st.sidebar:
-        st.session_state["picked"] = model_picker()
+        with guarded("picker"):
+            st.session_state["picked"] = model_picker()
         language_choice()
     place = st.container()
-    current.run()
+    with guarded("page"):
+        current.run()
     with place:
         notices.show()  # drawn on top, but last: the page itself may add some
     with st.sidebar:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.runs import Run, fresh_run_path, list_runs, queue, resume_training, runs_root, start_training, strict
+from lab.runs import Run, fresh_run_path, list_statuses, queue, resume_training, runs_root, start_training, strict
 from lab.runs.launch import require_resumable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def wake_queue() -> None:
 
 def live_runs() -> list[Run]:
     """The runs a living process is training, queued and paused ones included."""
-    return [run for run in list_runs() if run.status().active]
+    return [run for run, status in list_statuses() if status.active]
 
 
 def start(config: RunConfig, stem: str) -> Started:

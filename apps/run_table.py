@@ -6,19 +6,31 @@ import contextlib
 import math
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from lab.runs import ENDED_SILENTLY, Run, RunStatus, list_runs, queue, read_json, runs_root, write_json
+from lab.runs import (
+    ENDED_SILENTLY,
+    Run,
+    RunStatus,
+    list_runs,
+    list_statuses,
+    queue,
+    read_json,
+    runs_root,
+    summary,
+    write_json,
+)
+from lab.runs.files import written
+from lab.runs.summary import Losses
 from lab.studies.folder import studies_root
 
 DISMISSED = Path(".explorer") / "dismissed.json"
 KEPT = 2048  # runs whose facts are remembered
-TIMED = 20  # the last so many lines of metrics tell the pace
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,7 @@ class Row:
     """
 
     run: Run
+    id: str
     status: RunStatus
     place: int | None
     corpus: str
@@ -42,7 +55,7 @@ class Row:
     @property
     def sign(self) -> tuple[str, str, int | None]:
         """What a page must be drawn anew for."""
-        return self.run.id, self.status.state, self.place
+        return self.id, self.status.state, self.place
 
     @property
     def to_be_told(self) -> bool:
@@ -60,46 +73,41 @@ def went_wrong(status: RunStatus) -> str | None:
 def rows() -> list[Row]:
     """Every run, those in training first, then the waiting ones in their order, then the one that changed last."""
     places = {run: at + 1 for at, run in enumerate(queue.waiting_runs())}
-    found = []
-    for run in list_runs():
-        with contextlib.suppress(OSError, ValueError):  # deleted since it was listed, or damaged: no row without a run
-            found.append(_row(run, places.get(run)))
+    found = [_row(run, status, places.get(run) if places else None) for run, status in list_statuses()]
     return sorted(found, key=lambda row: (row.place is not None or not row.status.active, row.place or math.inf))
 
 
-def _row(run: Run, place: int | None) -> Row:
-    status = run.status()
-    corpus, parameters = _facts(str(run.path), _written(run.path / "config.json"))
-    val_loss, best_loss, pace = _losses(str(run.path), _written(run.path / "metrics.jsonl"))
+def _row(run: Run, status: RunStatus, place: int | None) -> Row:
+    """A run's row; what cannot be read, because it is damaged or has gone meanwhile, is left open."""
+    corpus, parameters, losses = "", None, Losses()
+    steps: tuple[int, ...] = ()
+    with contextlib.suppress(OSError, ValueError):
+        losses = summary.losses(run)
+    with contextlib.suppress(OSError, ValueError):
+        corpus, parameters = _facts(str(run.path), written(run.path / "config.json"))
+    with contextlib.suppress(OSError):
+        steps = tuple(run.checkpoints())
     return Row(
         run=run,
+        id=run.id,
         status=status,
         place=place,
         corpus=corpus,
         parameters=parameters,
-        val_loss=val_loss,
-        best_loss=best_loss,
-        bytes=_bytes(str(run.path), tuple(run.checkpoints()), _written(run.path / "metrics.jsonl")),
-        left=time_left(status, pace),
+        val_loss=losses.val,
+        best_loss=losses.best,
+        bytes=_bytes(str(run.path), steps, losses),
+        left=time_left(status, losses.pace),
     )
 
 
-def _written(path: Path) -> tuple[int, int]:
-    """When a file was written, and its size: a key that changes with it."""
-    try:
-        found = path.stat()
-    except OSError:
-        return (0, 0)
-    return found.st_mtime_ns, found.st_size
-
-
-@st.cache_data(max_entries=KEPT, show_spinner=False)
-def _facts(path: str, written: tuple[int, int]) -> tuple[str, int | None]:
+@lru_cache(maxsize=KEPT)
+def _facts(path: str, stamp: tuple[int, ...] | None) -> tuple[str, int | None]:
     """(corpus, parameters) of a run's config."""
     from model.accounting import count_parameters
     from model.config import GPTConfig
 
-    del written  # part of the key
+    del stamp  # part of the key
     config = Run(path).config
     corpus = str(config.get("data", {}).get("corpus", ""))
     if not (Path(path) / "tokenizer.json").is_file():
@@ -110,14 +118,6 @@ def _facts(path: str, written: tuple[int, int]) -> tuple[str, int | None]:
         return Path(corpus).name, None
 
 
-def seconds_a_step(metrics: Sequence[dict[str, Any]]) -> float | None:
-    """The pace of the last lines of metrics, by the clock on the wall; None while that is unknown."""
-    timed = [(m["step"], m["wall_seconds"]) for m in metrics[-TIMED:] if m.get("wall_seconds") and "step" in m]
-    if len(timed) < 2 or timed[-1][0] <= timed[0][0] or timed[-1][1] <= timed[0][1]:
-        return None
-    return float((timed[-1][1] - timed[0][1]) / (timed[-1][0] - timed[0][0]))
-
-
 def time_left(status: RunStatus, pace: float | None) -> float | None:
     """Seconds until the last step at this pace; None for a run that is not being trained, or of unknown pace."""
     if pace is None or not status.active or status.state != "running":
@@ -125,20 +125,10 @@ def time_left(status: RunStatus, pace: float | None) -> float | None:
     return max(0.0, (status.max_steps - status.step) * pace)
 
 
-@st.cache_data(max_entries=KEPT, show_spinner=False)
-def _losses(path: str, written: tuple[int, int]) -> tuple[float | None, float | None, float | None]:
-    """(last validation loss, lowest, seconds a step at the pace of the last lines)."""
-    del written  # part of the key
-    metrics = Run(path).metrics()
-    losses = [float(m["val_loss"]) for m in metrics if isinstance(m.get("val_loss"), int | float)]
-    pace = seconds_a_step(metrics)
-    return (losses[-1] if losses else None), (min(losses) if losses else None), pace
-
-
-@st.cache_data(max_entries=KEPT, show_spinner=False)
-def _bytes(path: str, steps: tuple[int, ...], written: tuple[int, int]) -> int:
+@lru_cache(maxsize=KEPT)
+def _bytes(path: str, steps: tuple[int, ...], losses: Losses) -> int:
     """What a run takes on disk."""
-    del steps, written  # part of the key
+    del steps, losses  # part of the key
     return _bytes_below(path)
 
 
@@ -164,7 +154,7 @@ def _bytes_below(path: str) -> int:
 def free_bytes() -> int:
     """Free space on the disk of the runs folder."""
     folder = runs_root().resolve()
-    while not folder.exists():
+    while not os.path.exists(folder):
         folder = folder.parent
     return shutil.disk_usage(folder).free
 
@@ -179,7 +169,7 @@ def _dismissed() -> dict[str, Any]:
 def troubles(found: list[Row]) -> list[Row]:
     """Runs that went wrong and whose message nobody has dismissed: for a run that is tried again it comes again."""
     seen = _dismissed()
-    return [row for row in found if row.to_be_told and seen.get(row.run.id) != row.status.heartbeat]
+    return [row for row in found if row.to_be_told and (row.id not in seen or seen[row.id] != row.status.heartbeat)]
 
 
 def dismiss(row: Row) -> None:
@@ -188,4 +178,4 @@ def dismiss(row: Row) -> None:
     seen = {name: when for name, when in _dismissed().items() if name in there}
     path = runs_root() / DISMISSED
     path.parent.mkdir(exist_ok=True)
-    write_json(path, {**seen, row.run.id: row.status.heartbeat})
+    write_json(path, {**seen, row.id: row.status.heartbeat})

@@ -84,7 +84,7 @@ def _same_tokens(run: Run, other: Run) -> bool:
 
 def _other(page: Inspected) -> Picked | None:
     """The controls of side B: any run, any checkpoint."""
-    runs = {run.id: run for run in ordered_runs()}
+    runs = {run.id: run for run, _ in ordered_runs()}
     mine = page.picked.run.id
     # A run that cuts text as this one does can be compared token by token; failing that, the run against itself.
     default = next((name for name, run in runs.items() if name != mine and _same_tokens(run, page.picked.run)), mine)

@@ -14,6 +14,7 @@ from apps.kept import kept
 from apps.widgets.checkpoint_slider import show_step
 from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
+from apps.widgets.guarded import guarded
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
 from apps.widgets.picture import picture, template
@@ -249,6 +250,10 @@ def render() -> None:
         threshold = _threshold(measure)
 
     def live() -> None:
+        with guarded("dynamics"):
+            draw()
+
+    def draw() -> None:
         if st.session_state.pop(_PICKED, False) and active:
             st.rerun()  # a click inside the live part: the choices outside it must follow
         if active and not run.status().active:

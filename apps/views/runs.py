@@ -16,6 +16,7 @@ from apps.widgets import notices
 from apps.widgets.checkpoint_slider import LATEST
 from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
+from apps.widgets.guarded import guarded
 from apps.widgets.model_picker import offer_tiny, show_run, state_line
 from apps.widgets.page import opening, picked
 from apps.widgets.plain import plain
@@ -59,7 +60,7 @@ def _frame(found: list[Row]) -> Any:
 
     return pd.DataFrame(
         {
-            "run": [row.run.id for row in found],
+            "run": [row.id for row in found],
             "state": [_state(row) for row in found],
             "progress": [row.status.step / max(1, row.status.max_steps) for row in found],
             "val_loss": [row.val_loss for row in found],
@@ -123,9 +124,9 @@ def _troubles(found: list[Row]) -> None:
     wrong = run_table.troubles(found)
     for row in wrong[:TROUBLES_SHOWN]:
         said, seen = st.columns([8, 1], vertical_alignment="center")  # a row of its own would break after a long one
-        said.error(plain(f"{row.run.id}: {trouble(row.status)}"))
+        said.error(plain(f"{row.id}: {trouble(row.status)}"))
         seen.button(
-            t("notice.dismiss"), key=f"seen_{row.run.id}", on_click=_dismiss, args=(row,), type="tertiary",
+            t("notice.dismiss"), key=f"seen_{row.id}", on_click=_dismiss, args=(row,), type="tertiary",
         )  # fmt: skip
     if len(wrong) > TROUBLES_SHOWN:
         st.caption(t("runs.more_troubles", n=len(wrong) - TROUBLES_SHOWN))
@@ -190,7 +191,7 @@ def _delete(runs: list[Run]) -> None:
 
 def _deleting(found: list[Row]) -> None:
     """Delete runs, of which none is in training: chosen, their size said, and confirmed."""
-    free = {row.run.id: row for row in found if not row.status.active and row.place is None}
+    free = {row.id: row for row in found if not row.status.active and row.place is None}
     kept = st.session_state.get("runs_doomed", [])
     st.session_state["runs_doomed"] = [name for name in kept if name in free]
     with st.expander(t("runs.delete"), icon=":material/delete:"):
@@ -215,7 +216,7 @@ def _json(found: list[Row]) -> str:
     return json.dumps(
         [
             {
-                "run": row.run.id, "state": row.status.state, "place": row.place, "step": row.status.step,
+                "run": row.id, "state": row.status.state, "place": row.place, "step": row.status.step,
                 "max_steps": row.status.max_steps, "error": row.status.error, "corpus": row.corpus,
                 "parameters": row.parameters, "val_loss": row.val_loss, "best_loss": row.best_loss, "bytes": row.bytes,
             }
@@ -251,6 +252,10 @@ def render() -> None:
     signs = [row.sign for row in found]
 
     def live() -> None:
+        with guarded("runs"):
+            draw()
+
+    def draw() -> None:
         now = run_table.rows()
         if st.session_state.pop(_OPENED, False) or [row.sign for row in now] != signs:
             st.rerun()  # what stands outside the live part must follow

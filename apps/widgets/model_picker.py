@@ -16,7 +16,7 @@ from apps.widgets import notices
 from apps.widgets.checkpoint_slider import LATEST, checkpoint_slider
 from apps.widgets.open_elsewhere import arrived, open_elsewhere
 from apps.widgets.plain import plain
-from lab.runs import Run, RunStatus, list_runs, run_path, runs_root
+from lab.runs import Run, RunNotFoundError, RunStatus, list_statuses, run_path, runs_root
 
 
 @dataclass(frozen=True)
@@ -43,22 +43,20 @@ class Picked:
         return elsewhere.came_from(self.run)
 
 
-def ordered_runs() -> list[Run]:
-    """The runs a reader may pick: those being trained first, then the one that changed last."""
-    runs = list_runs()
-    active = {run.id: run.status().active for run in runs}
-    return sorted(runs, key=lambda run: not active[run.id])
+def ordered_runs() -> list[tuple[Run, RunStatus]]:
+    """The runs a reader may pick, with their status: those being trained first, then the one that changed last."""
+    return sorted(list_statuses(), key=lambda found: not found[1].active)
 
 
-def _of_a_study(name: object) -> Run | None:
+def _of_a_study(name: object) -> tuple[Run, RunStatus] | None:
     """The run inside a study that a link or a page asks for; studies hold too many to be listed with the others."""
     if not isinstance(name, str) or not name.startswith("studies/"):
         return None
     try:
         run = Run(run_path(name))  # inside the folder of runs, or ValueError
-    except ValueError:
+        return run, run.status()
+    except (ValueError, RunNotFoundError):
         return None
-    return run if run.exists() else None
 
 
 def _pick_run() -> None:
@@ -96,22 +94,21 @@ def model_picker() -> Picked | None:
     """Draw the picker in the sidebar; None when there is no run at all."""
     if run_id := arrived():
         st.session_state["run"], st.session_state["step"] = run_id, LATEST
-    runs = ordered_runs()
+    found = ordered_runs()
     asked = (st.query_params.get("run"), st.session_state.get("run"))
-    runs += dict.fromkeys(run for run in map(_of_a_study, asked) if run is not None)
-    if not runs:
+    found += [one for one in map(_of_a_study, asked) if one is not None]
+    by_id = {run.id: (run, status) for run, status in found}
+    if not by_id:
         st.caption(t("picker.none", folder=plain(str(runs_root()))))
         offer_tiny("tiny_sidebar")
         open_elsewhere()
         return None
-    by_id = {run.id: run for run in runs}
     # Always in the address: a reload must show the same run, also after a newer one has started.
-    chosen = selection.prepare("run", list(by_id), runs[0].id, what=t("picker.run"), always=True)
+    chosen = selection.prepare("run", list(by_id), next(iter(by_id)), what=t("picker.run"), always=True)
     st.selectbox(
         t("picker.run"), list(by_id), key="run", on_change=_pick_run, persist_state="session", help=t("picker.run_help")
     )
-    run = by_id[chosen]
-    status = run.status()
+    run, status = by_id[chosen]
     steps = run.checkpoints()
     step = checkpoint_slider(steps)
     # While it trains the step belongs to the page's live part: the sidebar is drawn only once in a while.

@@ -12,21 +12,19 @@ from typing import Any
 import streamlit as st
 
 from apps.i18n import t
-from apps.run_table import seconds_a_step, time_left
+from apps.run_table import time_left
+from apps.widgets.guarded import guarded
 from apps.widgets.model_picker import state_line
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
 from apps.widgets.run_state import duration, run_buttons, trouble
 from lab.runs import Run, RunStatus, queue
+from lab.runs.summary import latest, seconds_a_step
 
 REFRESH = 1.0  # seconds between looks at the folder of an active run
 SILENT_AFTER = 30.0  # seconds without a sign of life after which the page says so
 SAMPLES_SHOWN = 8
 SAMPLES_HEIGHT = 380  # pixels, as tall as the curves beside them
-
-
-def _latest(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
-    return next((m[name] for m in reversed(metrics) if m.get(name) is not None), None)
 
 
 def _number(value: float | None) -> str:
@@ -60,9 +58,9 @@ def _progress(status: RunStatus, metrics: Sequence[dict[str, Any]]) -> None:
     st.progress(min(1.0, status.step / max(1, status.max_steps)), text=" · ".join(parts))
     columns = st.columns(4)
     columns[0].metric(t("monitor.step"), f"{status.step:,}")
-    columns[1].metric(t("monitor.train_loss"), _number(_latest(metrics, "train_loss")))
-    columns[2].metric(t("monitor.val_loss"), _number(_latest(metrics, "val_loss")))
-    seconds = _latest(metrics, "seconds")
+    columns[1].metric(t("monitor.train_loss"), _number(latest(metrics, "train_loss")))
+    columns[2].metric(t("monitor.val_loss"), _number(latest(metrics, "val_loss")))
+    seconds = latest(metrics, "seconds")
     columns[3].metric(t("monitor.time"), "–" if seconds is None else duration(seconds))
 
 
@@ -98,6 +96,10 @@ def run_monitor(run: Run) -> None:
 
     @st.fragment(run_every=REFRESH if status.active else None)
     def live() -> None:
+        with guarded("monitor"):
+            draw()
+
+    def draw() -> None:
         now = run.status()
         if status.active and (now.active, now.state) != (status.active, status.state):
             st.rerun()  # the buttons and the sidebar must follow, and a run that ended needs no timer

@@ -112,9 +112,9 @@ def _write_html(path: Path, options: Inspect, model: GPT, ids: Sequence[int] | s
 
 
 def _print_tables(found: dict[str, Any]) -> None:
-    from rich.console import Console
+    from lab.commands.console import console
 
-    console = Console(highlight=False)
+    out = console()
     for title, table in (
         _tokens_table(found["tokens"]),
         _next_table(found["next_token"]),
@@ -122,9 +122,9 @@ def _print_tables(found: dict[str, Any]) -> None:
         _contributions_table(found["contributions"]),
         _attention_table(found["attention"], found["contributions"]["position"]),
     ):
-        console.print(_text(title), style="bold")
-        console.print(table)
-        console.print()
+        out.print(_text(title), style="bold")
+        out.print(table)
+        out.print()
 
 
 def _table(*columns: str) -> Any:

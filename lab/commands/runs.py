@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tyro
+
+from lab.commands.console import print_lines
 
 if TYPE_CHECKING:
     from lab.runs import Run
@@ -43,12 +47,15 @@ class Stop:
 
 def runs(options: Runs) -> int:
     """Print the runs under a root."""
-    from lab.runs import list_runs, runs_root
+    from lab.runs import RunNotFoundError, list_runs, runs_root
 
     root = options.root or runs_root()
-    if options.root is not None and not root.is_dir():
-        raise ValueError(f"There is no folder {root}.")
-    rows = [summary(run) for run in list_runs(root)]
+    if options.root is not None or os.path.lexists(root):
+        _require_readable(root)
+    rows = []
+    for run in list_runs(root, told=_passed_over):
+        with contextlib.suppress(RunNotFoundError):  # deleted since it was listed
+            rows.append(summary(run))
     if options.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
     elif not rows:
@@ -56,6 +63,18 @@ def runs(options: Runs) -> int:
     else:
         _print_table(rows)
     return 0
+
+
+def _require_readable(root: Path) -> None:
+    """An unreadable folder is not an empty one. Raises ValueError or OSError."""
+    if not os.path.isdir(root):
+        raise ValueError(f"There is no folder {root}.")
+    with os.scandir(root):
+        pass
+
+
+def _passed_over(sentence: str) -> None:
+    print(f"residlab runs: {sentence}", file=sys.stderr)
 
 
 def pause(options: Pause) -> int:
@@ -87,54 +106,46 @@ def live_run(path: Path) -> Run:
 
 def summary(run: Run) -> dict[str, Any]:
     """One run as plain values; losses in nats per token, None where nothing was measured."""
-    status = run.status()
-    metrics = run.metrics()
-    validation = [(row["val_loss"], row["step"]) for row in metrics if _finite(row.get("val_loss"))]
-    best = min(validation, default=(None, None))
+    from lab.runs.files import reason
+    from lab.runs.summary import Losses, losses
+
+    status, found, error = run.status(), Losses(), None
+    try:
+        found = losses(run)
+    except (OSError, ValueError) as problem:
+        error = reason(problem)
     return {
         "run": str(run.path),
         "state": status.state,
         "step": status.step,
         "max_steps": status.max_steps,
-        "train_loss": _last(metrics, "train_loss"),
-        "val_loss": validation[-1][0] if validation else None,
-        "best_val_loss": best[0],
-        "best_step": best[1],
-        "seconds": _last(metrics, "seconds"),
-        "error": status.error,
+        "train_loss": found.train,
+        "val_loss": found.val,
+        "best_val_loss": found.best,
+        "best_step": found.best_step,
+        "seconds": found.seconds,
+        "error": status.error or error,
     }
 
 
-def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def _last(rows: Sequence[dict[str, Any]], name: str) -> float | None:
-    return next((row[name] for row in reversed(rows) if _finite(row.get(name))), None)
-
-
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    table.add_column("state")
-    for heading in ("step", "train", "val", "best val", "minutes"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        best = f"{row['best_val_loss']:.4f} @{row['best_step']}" if row["best_val_loss"] is not None else ""
-        table.add_row(
-            escape(row["run"]),
+    headings = ["run", "state", ">step", ">train", ">val", ">best val", ">minutes"]
+    cells = [
+        [
+            row["run"],
             row["state"],
             f"{row['step']}/{row['max_steps']}",
             _loss(row["train_loss"]),
             _loss(row["val_loss"]),
-            best,
-            f"{row['seconds'] / 60:.1f}" if row["seconds"] is not None else "",
-        )
-    Console().print(table)
+            "" if row["best_val_loss"] is None else f"{row['best_val_loss']:.4f} @{row['best_step']}",
+            "" if row["seconds"] is None else f"{row['seconds'] / 60:.1f}",
+        ]
+        for row in rows
+    ]
+    print_lines(headings, cells)
+    for row in rows:
+        if row["state"] == "failed" and row["error"]:
+            print(f"{row['run']}: {row['error']}", file=sys.stderr)
 
 
 def _loss(value: float | None) -> str:

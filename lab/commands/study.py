@@ -214,8 +214,9 @@ def _span(seconds: float) -> str:
 
 
 def _print_plan(plan: Plan) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from lab.commands.console import console
 
     table = Table(box=None, pad_edge=False)
     table.add_column("arm", no_wrap=True)
@@ -226,15 +227,15 @@ def _print_plan(plan: Plan) -> None:
             row.arm, f"{row.parameters:,}", f"{row.tokens:,}", f"{row.tokens_per_parameter:.1f}",
             f"{row.flops / 1e9:,.0f}", f"{row.epochs:.2f}", f"{row.d_vocab:,}", f"{row.minutes:.2f}",
         )  # fmt: skip
-    console = Console()
-    console.print(plan.study.question)
-    console.print(table)
-    console.print("est. min: estimated from a few steps of each arm, for one core of this machine")
-    console.print(
+    out = console()
+    out.print(plan.study.question)
+    out.print(table)
+    out.print("est. min: estimated from a few steps of each arm, for one core of this machine")
+    out.print(
         f"{len(plan.budgets)} arms x ({len(plan.tier.lrs)} learning rates x {plan.tier.tuning_seeds} seeds + "
         f"{plan.seeds} seeds) + {plan.seeds} A/A = {plan.runs} runs, about {plan.minutes:.0f} minutes of one core"
     )
-    console.print(f"Registration {str(plan.registration['sha256'])[:12]}")
+    out.print(f"Registration {str(plan.registration['sha256'])[:12]}")
 
 
 def _print_result(result: StudyResult) -> None:

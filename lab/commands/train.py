@@ -99,7 +99,7 @@ def run_config(options: Train) -> RunConfig:
 
 
 def _resume(options: Train) -> int:
-    from lab.runs import RunNotFoundError, find_run
+    from lab.runs import find_run
 
     plain = Train()
     groups = ("model", "data", "training")
@@ -108,10 +108,7 @@ def _resume(options: Train) -> int:
     changed += [f"--{name}" for name in others if getattr(options, name) != getattr(plain, name)]
     if changed:
         raise ValueError(f"--resume goes on with the run as it is, so {', '.join(changed)} cannot be given with it.")
-    try:
-        run = find_run(options.resume or "")
-    except RunNotFoundError as error:
-        raise RunNotFoundError(f"{error} (`residlab runs` lists the runs)") from None
+    run = find_run(options.resume or "")
     status = run.status()
     # No process has taken a queued run yet; if one is about to, the folder's lock lets only one of us train.
     if status.active and status.pid is not None:

@@ -59,16 +59,17 @@ def progress_line(what: str) -> Callable[[int, int], None]:
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A titled table; columns that begin with ">" stand to the right."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from lab.commands.console import console
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # nothing in a token is markup
-    console = Console(highlight=False)
-    console.print(Text(title), style="bold")
-    console.print(table)
-    console.print()
+    out = console()
+    out.print(Text(title), style="bold")
+    out.print(table)
+    out.print()

@@ -10,25 +10,12 @@ from lab.runs.files import (
     write_json,
     write_text,
 )
-from lab.runs.folder import (
-    ACTIVE_STATES,
-    ENDED_SILENTLY,
-    STATES,
-    Run,
-    RunExistsError,
-    RunNotFoundError,
-    RunStatus,
-    find_run,
-    fresh_run_path,
-    list_runs,
-    models_folder,
-    run_path,
-    runs_root,
-    step_folder,
-)
+from lab.runs.folder import Run, RunExistsError, RunNotFoundError, models_folder, runs_root, step_folder
 from lab.runs.launch import delete_run, require_resumable, resume_training, start_training
+from lab.runs.listing import find_run, fresh_run_path, list_runs, list_statuses, run_path
 from lab.runs.process import RunBusyError, RunLock, process_identity
 from lab.runs.rename import rename_run
+from lab.runs.status import ACTIVE_STATES, ENDED_SILENTLY, STATES, RunStatus
 
 __all__ = [
     "ACTIVE_STATES",
@@ -46,6 +33,7 @@ __all__ = [
     "fresh_run_path",
     "keep_lines",
     "list_runs",
+    "list_statuses",
     "models_folder",
     "process_identity",
     "read_json",

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,17 +93,86 @@ def write_json(path: Path, value: Any, *, durable: bool = True, exclusive: bool 
     write_text(path, to_json(value, indent=2) + "\n", durable=durable, exclusive=exclusive)
 
 
+def reason(problem: Exception) -> str:
+    """What an exception says, with the file first where it is about one: "x.json: Permission denied"."""
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{os.fspath(problem.filename)}: {problem.strerror}" if problem.filename else problem.strerror
+    return " ".join(str(problem).split()) or type(problem).__name__
+
+
+def written(path: Path) -> tuple[int, ...] | None:
+    """A key that changes whenever a file does, its permissions too; None where there is none. Raises OSError."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def read_bytes(path: Path) -> bytes:
+    """What a file holds. Raises OSError naming it; ValueError for a pipe or a device, which would never end."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder says itself that it is one
+        raise ValueError(f"{path} is no regular file, so it is not read")
+    return path.read_bytes()
+
+
+def parse_json(data: bytes, path: Path) -> Any:
+    """The value in the bytes of a JSON file. Raises ValueError naming the file, whatever is wrong with them."""
+    try:
+        return json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise ValueError(f"{path} is not valid JSON: it is nested too deeply") from None
+    except ValueError as error:  # not JSON, not UTF-8, or a number of thousands of digits
+        raise ValueError(f"{path} is not valid JSON: {error}") from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
     Raises FileNotFoundError, or ValueError naming the file when it is not an object.
     """
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not valid JSON: {error}") from error
+    value = parse_json(read_bytes(path), path)
     if not isinstance(value, dict):
         raise ValueError(f"{path} should hold a JSON object, but holds a {type(value).__name__}")
+    return value
+
+
+KINDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+"""What a value of a JSON file may be, in words."""
+LARGEST = 2**63 - 1
+
+
+def has_kind(value: Any, kind: type) -> bool:
+    """Whether a value of a JSON file is of a kind: int, float (whole numbers too), str, bool, list or dict.
+
+    Numbers are finite and at most 2^63 - 1 in size: nothing that is counted here is larger.
+    """
+    if kind in (int, float):
+        if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
+            return False
+        return math.isfinite(value) and (isinstance(value, float) or abs(value) <= LARGEST)
+    return isinstance(value, kind)
+
+
+def typed(data: Any, path: Path, name: str, kind: type, *, needed: bool = False) -> Any:
+    """`data[name]` of a JSON object, checked: of the kind named, or None where it is absent or null.
+
+    Raises ValueError naming file, field and value; with `needed` for an absent one too.
+    """
+    value = data.get(name) if isinstance(data, dict) else None
+    if value is None and not needed:
+        return None
+    if not has_kind(value, kind):
+        shown = "missing" if value is None else repr(value)[:60]
+        raise ValueError(f"{path} is damaged: {name} is {shown}; it must be {KINDS[kind]}")
     return value
 
 
@@ -119,13 +189,13 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """Every whole JSON object of a line file, in order; a line cut short by a crash is passed over."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except FileNotFoundError:
         return
     for raw in data.split(b"\n"):
         try:
-            record = json.loads(raw.decode("utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError):
+            record = parse_json(raw, path)
+        except ValueError:
             continue  # blank, or half-written by a process that was killed
         if isinstance(record, dict):
             yield record

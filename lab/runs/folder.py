@@ -1,12 +1,12 @@
-"""A run is a folder; this module reads it, asks it to pause or stop, and lists the runs under a root.
+"""A run is a folder; this module reads it, and asks it to pause or stop.
 
 runs/<id>/
   config.json       the resolved configuration, every default written out, with its schema_version
   provenance.json   commit, package versions, hardware, corpus and tokenizer hashes, command line
   tokenizer.json
   metrics.jsonl     a line per logged step      dynamics.jsonl   a line per checkpoint
-  samples.jsonl     step, prompt, text          events.jsonl     start, resume, checkpoint, pause, stop,
-  diverged, ... status.json       state, step, max_steps, pid, heartbeat, error (replaced atomically)
+  samples.jsonl     step, prompt, text          events.jsonl     start, resume, checkpoint, pause, stop, ...
+  status.json       state, step, max_steps, pid, heartbeat, error (replaced atomically)
   best.json         step and val_loss of the best checkpoint so far
   control/          stop, pause: empty files the trainer looks for at every step
   checkpoints/step_000500/   model.safetensors, optimizer.safetensors, state.json
@@ -17,30 +17,22 @@ Nothing here imports torch: an app or a command line may list a thousand runs wi
 
 import os
 import re
-import socket
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab.runs.files import append_line, read_json, read_lines, write_json
-from lab.runs.process import RunLock, process_identity, process_record
+from lab.runs.files import append_line, has_kind, read_json, read_lines, typed, write_json
+from lab.runs.process import RunLock, process_record
+from lab.runs.status import STATES, RunStatus, read_status
 
 if TYPE_CHECKING:
     from lab.tokenizers import Tokenizer
 
-STATES = ("queued", "running", "paused", "stopped", "done", "diverged", "failed")
-ACTIVE_STATES = ("queued", "running", "paused")
 CONTROLS = ("stop", "pause")
 MODELS = "models"
 
-ENDED_SILENTLY = "the process ended without saying so"
-START_GRACE = 60.0  # seconds a queued run may take until its process has written its own number down
-REMOTE_GRACE = 120.0  # seconds without a heartbeat after which a run of another machine is taken for dead
-
+_NUMBERS = ("tokens", "seconds", "wall_seconds", "train_loss", "val_loss", "val_bpb", "lr", "grad_norm")
 _STEP_FOLDER = re.compile(r"step_(\d{6,})")
-_ID_PART = re.compile(r"\w[\w.\-]{0,99}")
 
 
 class RunExistsError(FileExistsError):
@@ -50,44 +42,10 @@ class RunExistsError(FileExistsError):
 class RunNotFoundError(FileNotFoundError):
     """No run there."""
 
-
-@dataclass(frozen=True)
-class RunStatus:
-    """What a run is doing. `state` is one of STATES; times are in seconds.
-
-    A run whose file says it is active, but whose process is gone, reads as `stopped` with ENDED_SILENTLY as
-    its error.
-    """
-
-    state: str
-    step: int
-    max_steps: int
-    pid: int | None
-    heartbeat: float | None  # seconds since 1970 of the trainer's last sign of life
-    error: str | None
-    alive: bool
-    seconds_since_update: float | None
-
-    @property
-    def active(self) -> bool:
-        """Queued, running or paused, with a living process."""
-        return self.alive and self.state in ACTIVE_STATES
-
-    @property
-    def resumable(self) -> bool:
-        """Whether training can go on from here: paused, or ended before its last step without diverging."""
-        return self.state in ("paused", "stopped", "failed")
-
-
-def _alive(status: dict[str, Any]) -> bool:
-    heartbeat = status.get("heartbeat") or 0.0
-    pid = status.get("pid")
-    if pid is None:
-        return status.get("state") == "queued" and time.time() - heartbeat < START_GRACE
-    if status.get("host") not in (None, socket.gethostname()):
-        return time.time() - heartbeat < REMOTE_GRACE
-    identity = process_identity(int(pid))
-    return identity is not None and status.get("process") in (None, identity)
+    @classmethod
+    def at(cls, place: str | os.PathLike[str], detail: str = " (no config.json in it)") -> "RunNotFoundError":
+        """The error for a place that holds no run, with what to do about it."""
+        return cls(f"there is no run at {os.fspath(place)}{detail}; `residlab runs` lists the runs")
 
 
 class Run:
@@ -112,25 +70,32 @@ class Run:
         return path.relative_to(root).as_posix() if path.is_relative_to(root) and path != root else path.name
 
     def exists(self) -> bool:
-        return (self.path / "config.json").is_file()
+        return os.path.isfile(self.path / "config.json")
 
     def _require(self) -> None:
         if not self.exists():
-            raise RunNotFoundError(f"there is no run at {self.path} (no config.json in it)")
+            raise RunNotFoundError.at(self.path)
 
     # --- what it is -----------------------------------------------------------------------------------------
 
     @property
     def config(self) -> dict[str, Any]:
-        """config.json; `lab.training.RunConfig.from_dict` makes a typed configuration of it."""
+        """config.json; `lab.training.RunConfig.from_dict` makes a typed configuration of it.
+
+        Raises ValueError naming the file where it, or its part for model, data or training, is no object.
+        """
         self._require()
-        return read_json(self.path / "config.json")
+        path = self.path / "config.json"
+        config = read_json(path)
+        for part in {"model", "data", "training"} & config.keys():
+            typed(config, path, part, dict, needed=True)
+        return config
 
     @property
     def provenance(self) -> dict[str, Any]:
         """provenance.json, or {} until the trainer has written it."""
         path = self.path / "provenance.json"
-        return read_json(path) if path.is_file() else {}
+        return read_json(path) if os.path.isfile(path) else {}
 
     def tokenizer(self) -> "Tokenizer":
         """The run's own tokenizer. Raises FileNotFoundError until the trainer has written it."""
@@ -144,54 +109,54 @@ class Run:
     # --- how it goes ----------------------------------------------------------------------------------------
 
     def status(self) -> RunStatus:
-        """The state now, with the liveness of its process checked."""
+        """The state now, with the liveness of its process checked.
+
+        A damaged or unreadable status.json is a status too: `failed`, with a sentence. Raises RunNotFoundError.
+        """
         self._require()
-        path = self.path / "status.json"
-        try:
-            raw = read_json(path) if path.is_file() else {}
-        except ValueError as damage:  # one damaged file must not hide a whole folder of runs
-            raw = {"state": "failed", "error": str(damage), "max_steps": 1}
-        heartbeat = raw.get("heartbeat")
-        state, error = raw.get("state", "stopped"), raw.get("error")
-        alive = state in ACTIVE_STATES and _alive(raw)
-        if state in ACTIVE_STATES and not alive:
-            state, error = "stopped", ENDED_SILENTLY
-        return RunStatus(
-            state=state,
-            step=int(raw.get("step") or 0),
-            max_steps=int(raw.get("max_steps") or self.config.get("training", {}).get("steps", 0)),
-            pid=raw.get("pid"),
-            heartbeat=heartbeat,
-            error=error,
-            alive=alive,
-            seconds_since_update=None if heartbeat is None else max(0.0, time.time() - heartbeat),
-        )
+        return read_status(self.path)
 
     def metrics(self) -> list[dict[str, Any]]:
         """metrics.jsonl: step, tokens, seconds, wall_seconds, train_loss, val_loss, val_bpb, lr, grad_norm, clipped."""
-        return read_lines(self.path / "metrics.jsonl")
+        return self._records("metrics", dict.fromkeys(_NUMBERS, float))
 
     def dynamics(self) -> list[dict[str, Any]]:
         """dynamics.jsonl: per-layer norms and per-head scores at each checkpoint."""
-        return read_lines(self.path / "dynamics.jsonl")
+        return self._records("dynamics", {})
 
     def samples(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "samples.jsonl")
+        """samples.jsonl: step, prompt, text, and error where nothing could be written."""
+        return self._records("samples", dict.fromkeys(("prompt", "text", "error"), str))
 
     def events(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "events.jsonl")
+        """events.jsonl: event, time, and what belongs to it."""
+        return [event for event in read_lines(self.path / "events.jsonl") if has_kind(event.get("event"), str)]
+
+    def _records(self, name: str, kinds: dict[str, type]) -> list[dict[str, Any]]:
+        """The lines of a file that have a step and hold what they should: a damaged one counts as half-written."""
+        return [
+            record
+            for record in read_lines(self.path / f"{name}.jsonl")
+            if has_kind(record.get("step"), int)
+            and all(record.get(field) is None or has_kind(record[field], kind) for field, kind in kinds.items())
+        ]
 
     def log(self, lines: int = 200) -> str:
         """The last lines of what a detached trainer printed ("" where nothing was)."""
         path = self.path / "log.txt"
-        if not path.is_file():
+        if not os.path.isfile(path):
             return ""
         return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
     def best(self) -> dict[str, Any] | None:
         """{"step", "val_loss"} of the checkpoint with the lowest validation loss, None before the first."""
         path = self.path / "best.json"
-        return read_json(path) if path.is_file() else None
+        if not os.path.isfile(path):
+            return None
+        best = read_json(path)
+        typed(best, path, "step", int, needed=True)
+        typed(best, path, "val_loss", float)
+        return best
 
     def checkpoints(self) -> list[int]:
         """The steps of the whole checkpoints on disk, ascending."""
@@ -199,7 +164,7 @@ class Run:
         if not folder.is_dir():
             return []
         matches = ((entry, _STEP_FOLDER.fullmatch(entry.name)) for entry in folder.iterdir())
-        return sorted(int(m.group(1)) for entry, m in matches if m and (entry / "model.safetensors").is_file())
+        return sorted(int(m.group(1)) for entry, m in matches if m and os.path.isfile(entry / "model.safetensors"))
 
     def checkpoint_path(self, step: int | str | None = None) -> Path:
         """The folder of a checkpoint: a step, "best", or "latest" / None. RunNotFoundError names what there is."""
@@ -323,76 +288,3 @@ def runs_root() -> Path:
 def models_folder() -> Path:
     """Where folders with models that were trained elsewhere may lie, below the runs; none of them is a run."""
     return runs_root() / MODELS
-
-
-def run_path(run_id: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the run called `run_id` below `root`.
-
-    Raises ValueError for a name that could leave it.
-    """
-    parts = run_id.split("/")
-    if not run_id or not all(_ID_PART.fullmatch(part) for part in parts):
-        raise ValueError(
-            f'"{run_id}" cannot be the name of a run: use letters, digits, dots, hyphens and underscores, '
-            "beginning with a letter or digit"
-        )
-    base = Path(root) if root is not None else runs_root()
-    path = base.joinpath(*parts)
-    if not path.resolve().is_relative_to(base.resolve()):
-        raise ValueError(f'"{run_id}" leads out of {base} (through a link)')
-    return path
-
-
-def fresh_run_path(stem: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """A path below `root` that no run uses: `stem`, else `stem`-2, `stem`-3, ..."""
-    number = 1
-    while (path := run_path(stem if number == 1 else f"{stem}-{number}", root)).exists():
-        number += 1
-    return path
-
-
-def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
-    try:
-        entries = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-    except OSError:
-        return
-    for entry in entries:
-        if (entry / "config.json").is_file():
-            yield entry
-        elif depth > 1 and not entry.is_symlink():
-            yield from _run_folders(entry, depth - 1)
-
-
-def list_runs(root: str | os.PathLike[str] | None = None, *, depth: int = 3) -> list[Run]:
-    """Every run below `root` (also study/arm/run), the one that changed last first.
-
-    [] where there is no root.
-    """
-    base = Path(root) if root is not None else runs_root()
-    kept_apart = base / MODELS
-    runs = [Run(path) for path in _run_folders(base, depth) if kept_apart not in path.parents]
-
-    def changed(run: Run) -> float:
-        status = run.path / "status.json"
-        try:
-            return (status if status.exists() else run.path).stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
-
-    return sorted(runs, key=changed, reverse=True)
-
-
-def find_run(name: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Run:
-    """The run at a path, or of that id below the root. Raises RunNotFoundError with the nearest ids."""
-    import difflib
-
-    run = Run(name)
-    if run.exists():
-        return run
-    base = Path(root) if root is not None else runs_root()
-    below = Run(base / str(name))
-    if not Path(name).is_absolute() and below.exists():
-        return below
-    near = difflib.get_close_matches(Path(name).name, [r.id for r in list_runs(base)], n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    raise RunNotFoundError(f"there is no run at {name}{hint}")

@@ -110,7 +110,7 @@ def delete_run(run: str | os.PathLike[str] | Run, root: str | os.PathLike[str] |
     if target == base or not target.is_relative_to(base):
         raise ValueError(f"{folder} is not inside {base}; only runs in there are deleted")
     if not (target / "config.json").is_file():
-        raise RunNotFoundError(f"there is no run at {folder} (no config.json in it), so nothing is deleted")
+        raise RunNotFoundError.at(folder)
     if Run(target).status().active:
         raise RunBusyError(f"{folder} is being trained; stop it before deleting it")
     with Run(target).lock():  # nobody may start on it while it goes

@@ -25,10 +25,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
-from lab.runs.files import read_json, write_json
-from lab.runs.folder import Run, list_runs, run_path, runs_root
+from lab.runs.files import has_kind, read_json, typed, write_json
+from lab.runs.folder import Run, runs_root
 from lab.runs.launch import require_resumable, resume_training, spawn_trainer
+from lab.runs.listing import list_statuses, run_path
 from lab.runs.process import RunBusyError, RunLock, process_identity, process_record
 
 POLL_SECONDS = 1.0
@@ -66,10 +68,10 @@ def places(root: str | os.PathLike[str] | None = None) -> int:
     """How many threads of training may run at once: what was set, else the number of cores."""
     cores = os.cpu_count() or 1
     try:
-        value = read_json(_folder(root) / _SETTINGS).get("at_once")
+        value: Any = read_json(_folder(root) / _SETTINGS).get("at_once")
     except (OSError, ValueError):
         return cores
-    return value if isinstance(value, int) and value >= 1 else cores
+    return value if has_kind(value, int) and value >= 1 else cores
 
 
 def set_places(count: int, root: str | os.PathLike[str] | None = None) -> None:
@@ -86,13 +88,17 @@ def threads_of(run: Run) -> int:
         value = run.config.get("training", {}).get("threads", 1)
     except (OSError, ValueError):
         return 1
-    return max(1, value) if isinstance(value, int) else 1
+    return max(1, value) if has_kind(value, int) else 1
 
 
 def taken_places(root: str | os.PathLike[str] | None = None) -> int:
     """Threads of the runs that are being trained now; paused and waiting runs take none."""
     waiting = set(waiting_runs(root))
-    return sum(threads_of(run) for run in list_runs(root) if run not in waiting and _trains(run))
+    return sum(
+        threads_of(run)
+        for run, status in list_statuses(root)
+        if status.active and status.state != "paused" and run not in waiting
+    )
 
 
 def _trains(run: Run) -> bool:
@@ -152,8 +158,8 @@ def dispatcher_alive(root: str | os.PathLike[str] | None = None) -> bool:
     """Whether the process that starts waiting runs is there."""
     try:
         record = read_json(_folder(root) / _DISPATCHER)
-        identity = process_identity(int(record["pid"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        identity = process_identity(typed(record, _folder(root) / _DISPATCHER, "pid", int, needed=True))
+    except (OSError, ValueError):
         return False
     return identity is not None and record.get("process") == identity
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lab.runs.folder import Run, RunExistsError, RunNotFoundError, run_path, runs_root
+from lab.runs.folder import Run, RunExistsError, RunNotFoundError, runs_root
+from lab.runs.listing import run_path
 from lab.runs.process import RunBusyError
 
 
@@ -18,7 +19,7 @@ def rename_run(run: Run, name: str, root: str | os.PathLike[str] | None = None) 
     """
     base = (Path(root) if root is not None else runs_root()).resolve()
     if not run.exists():
-        raise RunNotFoundError(f"there is no run at {run.path} (no config.json in it)")
+        raise RunNotFoundError.at(run.path)
     if run.path.is_symlink() or run.path.resolve().parent != base:
         raise ValueError(f"{run.path} does not lie right inside {base}; only runs that do are renamed")
     if "/" in name:

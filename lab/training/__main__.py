@@ -14,11 +14,11 @@ def main(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         sys.stderr.write("usage: python -m lab.training RUN\n")
         return 2
-    from lab.runs import Run, RunBusyError
+    from lab.runs import Run, RunBusyError, RunNotFoundError
 
     run = Run(words[0])
     if not run.exists():
-        sys.stderr.write(f"there is no run at {run.path} (no config.json in it); `residlab runs` lists the runs\n")
+        sys.stderr.write(f"{RunNotFoundError.at(run.path)}\n")
         return 2
     try:
         with run.lock() as lock:

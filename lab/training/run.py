@@ -65,9 +65,7 @@ def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None, 
     """
     folder = run if isinstance(run, Run) else Run(run)
     if not folder.exists():
-        raise RunNotFoundError(
-            f"there is no run at {folder.path} (no config.json in it); `residlab runs` lists the runs"
-        )
+        raise RunNotFoundError.at(folder.path)
     require_resumable(folder)
     with world(RunConfig.from_dict(folder.config).training.device) as here:
         execute(folder, here=here, on_step=on_step, corpus=corpus, clear=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+BROKEN = "This cannot be shown: "
 EXPLORER = Path(__file__).resolve().parents[2] / "apps" / "explorer.py"
 PAGES = (
     "train", "generate", "runs", "studies", "lens", "attention", "contributions",
@@ -25,6 +26,18 @@ def open_page(page: str = "train", **link: str) -> AppTest:
 
 
 def checked(at: AppTest) -> AppTest:
+    """`at`, after asserting that the page raised nothing, and that every part of it could be shown."""
+    at = unraised(at)
+    assert not said_broken(at), said_broken(at)
+    return at
+
+
+def said_broken(at: AppTest) -> list[str]:
+    """What the page says of parts that cannot be shown."""
+    return [text for text in (unescaped(str(error.value)) for error in at.error) if text.startswith(BROKEN)]
+
+
+def unraised(at: AppTest) -> AppTest:
     """`at`, after asserting that the page raised nothing."""
     assert not at.exception, "\n".join(f"{e.message}\n{''.join(e.stack_trace or [])}" for e in at.exception)
     return at

@@ -173,7 +173,8 @@ def test_a_damaged_run_hides_no_other(runs: Path) -> None:
     (runs / ".queue").mkdir()
     (runs / ".queue" / "00000000000000000007.json").write_text("nonsense")
     rows = table(open_page("runs", run="tiny", lang="en"))
-    assert {"tiny", "running", "diverged"} <= set(rows) and "single" not in rows
+    assert {"tiny", "running", "diverged", "single", "postnorm"} <= set(rows)  # listed, so that they can be deleted
+    assert rows["postnorm"]["state"] == "failed at step 0" and not rows["single"]["corpus"]
 
 
 def test_the_json_is_strict(runs: Path) -> None:

@@ -58,7 +58,7 @@ def test_without_a_command_the_overview_is_an_error(capsys: pytest.CaptureFixtur
         ("train --steps 10 --training.warmup-steps 20", "warmup_steps 20 is more than steps 10"),
         ("train --corpus nowhere.txt --run runs/x", "nowhere.txt"),
         ("train --corpus storys --run runs/x", "Did you mean 'stories'?"),
-        ("train --resume runs/nowhere", "there is no run at runs/nowhere (`residlab runs` lists the runs)"),
+        ("train --resume runs/nowhere", "there is no run at runs/nowhere; `residlab runs` lists the runs"),
         ("train --resume runs/nowhere --steps 3", "--steps cannot be given with it"),
         ("pause", "Missing"),
         ("stop runs/nowhere", "there is no run at runs/nowhere"),

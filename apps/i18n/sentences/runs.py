@@ -1,8 +1,21 @@
-"""What the trainer says of a run that ended."""
+"""What the trainer says of a run that ended, and what is said of a run whose files are damaged."""
 
 FORMS: dict[str, str] = {
     "diverged at step {n}: the training loss is not finite": "第 {n} 步：训练损失不是有限的数",
     "diverged at step {n}: the gradient is not finite": "第 {n} 步：梯度不是有限的数",
     "diverged at step {n}: the training loss was above {limit} for {k} steps in a row ({factor} times that of the "
     "untrained model)": "第 {n} 步：训练损失连续 {k} 步高于 {limit}（未训练模型的 {factor} 倍）",
+    "{path} is not valid JSON: it is nested too deeply": "{path} 不是有效的 JSON：嵌套太深",
+    "{path} is not valid JSON: {error}": "{path} 不是有效的 JSON：{error}",
+    "{path} should hold a JSON object, but holds a {kind}": "{path} 里应当是一个 JSON 对象，却是 {kind}",
+    "{path} is no regular file, so it is not read": "{path} 不是普通文件，因此没有读取",
+    "{path} is damaged: {name} is {value}; it must be {kind_}": "{path} 已损坏：{name} 的值是 {value}，应当{kind_}",
+    "{path} is damaged: {name} is {value}; it must not be negative": "{path} 已损坏：{name} 的值是 {value}，不能是负数",
+    "{path} is damaged: state is {value}; states are {names}": "{path} 已损坏：state 的值是 {value}；可用的状态有 {names}",
+    "a whole number": "是整数",
+    "a number": "是数",
+    "text": "是文本",
+    "true or false": "是 true 或 false",
+    "a list": "是列表",
+    "an object": "是对象",
 }
