@@ -11,7 +11,7 @@ FORMS: dict[str, str] = {
     "{path} is no regular file, so it is not read": "{path} 不是普通文件，因此没有读取",
     "{path} is damaged: {name} is {value}; it must be {kind_}": "{path} 已损坏：{name} 的值是 {value}，应当{kind_}",
     "{path} is damaged: {name} is {value}; it must not be negative": "{path} 已损坏：{name} 的值是 {value}，不能是负数",
-    "{path} is damaged: state is {value}; states are {names}": "{path} 已损坏：state 的值是 {value}；可用的状态有 {names}",
+    "{path} is damaged: state is {value}; states are {names}": "{path} 已损坏：state 是 {value}；可用的有 {names}",
     "a whole number": "是整数",
     "a number": "是数",
     "text": "是文本",
