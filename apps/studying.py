@@ -177,12 +177,13 @@ def is_fresh(folder: StudyFolder) -> bool:
 
 
 def result(folder: StudyFolder) -> StudyResult:
-    """The result so far, read anew when a run has ended."""
-    ended = len(list((folder.path / "done").glob("*.json")))
-    return _result(str(folder.path), ended, folder.complete)
+    """The result so far, read anew when one of its files was written. Raises StudyError, OSError."""
+    files = [folder.path / "registration.json", folder.path / "events.jsonl"]
+    files += [path for name in ("jobs", "done") for path in sorted((folder.path / name).glob("*.json"))]
+    return _result(str(folder.path), tuple((path.name, path.stat().st_mtime_ns) for path in files if path.exists()))
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _result(path: str, ended: int, complete: bool) -> StudyResult:
-    del ended, complete  # part of the key
+def _result(path: str, written: tuple[tuple[str, int], ...]) -> StudyResult:
+    del written  # part of the key
     return read_results(path)

@@ -216,6 +216,12 @@ def render() -> None:
             disabled=not active, help=t("studies.stop_help"),
         )  # fmt: skip
     _plan(name, tier)
+    if folder.registered:
+        try:
+            studying.result(folder)
+        except (OSError, ValueError) as error:  # changed after the fact, or damaged: none of it is shown
+            st.error(plain(t("studies.unreadable", reason=said(str(error)))))
+            return
 
     def live() -> None:
         if (active and studying.started(folder) is None) or (moving and folder.complete):

@@ -128,10 +128,19 @@ def _list(options: StudyOptions) -> int:
         print(f"{name:<16} {find_study(name).question}")
     begun = list_studies(options.root or studies_root())
     for folder in begun:
-        jobs, done = len(folder.jobs()), len(folder.outcomes())
-        state = "complete" if folder.complete else f"{done} of {jobs} runs so far"
-        print(f"{folder.path}  {state}")
+        print(f"{folder.path}  {_state(folder)}")
     return 0
+
+
+def _state(folder: StudyFolder) -> str:
+    """How far a study is; a damaged one does not hide the others."""
+    try:
+        _ = folder.registration
+        if not (jobs := folder.jobs()) and (folder.path / "report.md").is_file():
+            return "only its report is here"
+        return "complete" if folder.complete else f"{len(folder.outcomes())} of {len(jobs)} runs so far"
+    except (ValueError, OSError) as problem:
+        return str(problem)
 
 
 class _Live:

@@ -65,5 +65,5 @@ def _require_corpus(folder: StudyFolder) -> None:
     from lab.studies.execute import study_data
     from lab.training import RunConfig
 
-    for values in folder.registration["configs"].values():
+    for values in folder.registration.get("configs", {}).values():
         study_data(folder, RunConfig.from_dict(values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import traceback
 from pathlib import Path
 
 from lab.studies.definition import Study, StudyError
@@ -29,8 +30,23 @@ def find_study(name: str) -> Study:
     if spec is None or spec.loader is None:
         raise StudyError(f"{path} cannot be read as a Python file.")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except StudyError:
+        raise
+    except (Exception, SystemExit) as problem:  # whatever the file does wrong
+        raise StudyError(
+            f"{path}{_line(problem, path)} cannot be run: {type(problem).__name__}: {problem}"
+        ) from problem
     study = getattr(module, "STUDY", None)
     if not isinstance(study, Study):
         raise StudyError(f"{path} sets no STUDY = Study(...).")
     return study
+
+
+def _line(problem: BaseException, path: Path) -> str:
+    """ ", line 3" where an exception came from that line of a file."""
+    if isinstance(problem, SyntaxError):
+        return f", line {problem.lineno}" if problem.lineno else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(problem.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1]}" if lines else ""

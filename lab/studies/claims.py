@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import socket
 import threading
@@ -20,9 +21,11 @@ from types import TracebackType
 from typing import Any
 
 from lab.runs import process_identity, read_json, write_json
+from lab.studies.definition import StudyError
 from lab.studies.folder import StudyFolder
 
 BEAT_SECONDS = 3.0
+_TOKEN = re.compile("[0-9a-f]{1,64}")
 STALE_SECONDS = 60.0  # of silence, after which a worker of another machine is taken for dead
 
 
@@ -33,17 +36,19 @@ class ClaimLost(Exception):
 class Claim:
     """A job held by this process: `with claim:` beats until the end and lets go of the job, done or not.
 
-    lost: somebody else has taken the job over; nothing may be written for it any more.
+    start: the step of the run's newest checkpoint when the job was taken. lost: somebody else has taken the job over;
+    nothing may be written for it any more.
     """
 
-    def __init__(self, path: Path, token: str):
-        self.path, self.token, self.lost = path, token, False
+    def __init__(self, path: Path, token: str, start: int):
+        self.path, self.token, self.start, self.lost = path, token, start, False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"claim-{path.name}", daemon=True)
 
     def write(self) -> None:
         record = {
             "token": self.token,
+            "start": self.start,
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "process": process_identity(os.getpid()),
@@ -85,18 +90,23 @@ class Claim:
             self.path.rmdir()
 
 
-def claim(folder: StudyFolder, job: str, *, now: float | None = None) -> Claim | None:
-    """Take a job; None when somebody works on it. now: the file system's time in seconds since 1970, for tests."""
+def claim(folder: StudyFolder, job: str, *, start: int = 0, now: float | None = None) -> Claim | None:
+    """Take a job; None when somebody works on it. Raises StudyError where something else stands in its place.
+
+    start: see `Claim`. now: the file system's time in seconds since 1970, for tests.
+    """
     path = folder.path / "claims" / job
+    if path.exists() and not path.is_dir():
+        raise StudyError(f"{path} should be a folder, which tells who makes that run. Delete it.")
     token = secrets.token_hex(8)
     signed = path.with_name(f".new-{token}")
-    signed.mkdir()
+    signed.mkdir(parents=True)
     try:
-        Claim(signed, token).write()
+        Claim(signed, token, start).write()
         for attempt in range(2):
             try:
                 signed.rename(path)  # onto a claim that is there, and signed, this fails
-                return Claim(path, token)
+                return Claim(path, token, start)
             except OSError:
                 old = _owner(path)
                 if attempt or not path.is_dir():
@@ -119,9 +129,13 @@ def claim(folder: StudyFolder, job: str, *, now: float | None = None) -> Claim |
     return None
 
 
-def died(folder: StudyFolder, job: str) -> int:
-    """How many workers were lost over a job: claims that had to be taken over."""
-    return sum(1 for _ in (folder.path / "claims").glob(f".{job}-*"))
+def died(folder: StudyFolder, job: str, start: int = 0) -> int:
+    """How many workers were lost over a job that had begun at checkpoint `start` or later: claims taken over.
+
+    A run that got on from one worker to the next has killed none of them.
+    """
+    lost = [_owner(path) for path in (folder.path / "claims").glob(f".{job}-*")]
+    return sum(1 for found in lost if found is not None and found["start"] >= start)
 
 
 def owner(folder: StudyFolder, job: str) -> dict[str, Any] | None:
@@ -131,14 +145,26 @@ def owner(folder: StudyFolder, job: str) -> dict[str, Any] | None:
 
 
 def _owner(path: Path) -> dict[str, Any] | None:
-    """The owner of a claim, with the file system's time of its last beat under "seen"."""
+    """The owner of a claim, with the file system's time of its last beat under "seen"; None: let go of a moment ago.
+
+    A damaged file is of an unknown owner: who is alive writes it anew in a few seconds.
+    """
+    file = path / "owner.json"
     try:
-        return read_json(path / "owner.json") | {"seen": (path / "owner.json").stat().st_mtime}
-    except (FileNotFoundError, ValueError):  # let go of a moment ago
+        seen = file.stat().st_mtime
+        found = read_json(file)
+    except FileNotFoundError:
         return None
+    except (ValueError, IsADirectoryError):
+        found = {}
+    if not _TOKEN.fullmatch(str(found.get("token"))):
+        found = {"token": f"{int(seen):x}"}
+    start = found.get("start")
+    return found | {"seen": seen, "start": start if isinstance(start, int) else 0}
 
 
 def _stale(found: dict[str, Any], now: float) -> bool:
-    if found.get("host") == socket.gethostname() and found.get("process") is not None:
-        return process_identity(int(found["pid"])) != found["process"]
+    pid, process = found.get("pid"), found.get("process")
+    if found.get("host") == socket.gethostname() and isinstance(process, str) and isinstance(pid, int):
+        return process_identity(pid) != process
     return now - float(found["seen"]) > STALE_SECONDS

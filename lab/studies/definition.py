@@ -186,6 +186,23 @@ class Study:
         )
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What one run of an arm costs. flops are of training; minutes are of one core of this machine, estimated: the
+    processor time of the fastest of a few steps, so that other work on the machine does not count, and evaluations."""
+
+    arm: str
+    parameters: int
+    non_embedding: int
+    flops_per_token: int
+    flops: int
+    tokens: int
+    tokens_per_parameter: float
+    epochs: float
+    d_vocab: int
+    minutes: float
+
+
 # Nothing a study does not read is written: no samples, no dynamics, one checkpoint at the end.
 _QUIET: Mapping[str, Any] = {
     "training.threads": 1,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from lab.runs import Run, RunBusyError, read_json, to_json, write_json
 from lab.studies.claims import Claim, ClaimLost, claim, died
+from lab.studies.definition import StudyError
 from lab.studies.folder import Job, Outcome, StudyFolder
+from lab.studies.reading import typed
 from lab.training import RunConfig
 
-ATTEMPTS = 3  # workers that may be lost over a job before it counts as failed
+ATTEMPTS = 3  # workers that may be lost over a job without a new checkpoint before it counts as failed
 
 
 OnStep = Callable[[Mapping[str, Any]], None]
@@ -23,6 +25,10 @@ OnStep = Callable[[Mapping[str, Any]], None]
 
 class Interrupted(Exception):
     """The run was asked to stop and has saved; whoever takes the job next goes on with it."""
+
+
+class LostRecords(ValueError):
+    """A run that has ended, and whose metrics are not all there any more."""
 
 
 class DataUnavailable(OSError):
@@ -46,26 +52,30 @@ def execute(folder: StudyFolder, job: Job, on_step: OnStep | None = None) -> boo
     """Do a job unless it is done or somebody does it; returns whether this call did it.
 
     A run that was begun is resumed, exactly; one that has ended is only measured. A run that cannot be made
-    (configuration, memory) is written down as failed. Raises Interrupted, DataUnavailable, or OSError naming a file
-    (a full disk): then nothing is written down and the job stays open.
+    (configuration, memory), or whose metrics are gone, is written down as failed. Raises Interrupted,
+    DataUnavailable, or OSError naming a file (a full disk): then nothing is written down and the job stays open.
     """
     if folder.outcome(job.id) is not None:
         return False
-    held = claim(folder, job.id)
+    start = max(folder.run(job).checkpoints(), default=0)
+    held = claim(folder, job.id, start=start)
     if held is None:
         return False
     with held:
         if folder.outcome(job.id) is not None:  # finished between the two looks
             return False
-        lost = died(folder, job.id)
+        lost = died(folder, job.id, start)
         if lost >= ATTEMPTS:
-            folder.finish(Outcome(job.id, "failed", 0, error=f"{lost} workers died over this run, the last one too"))
+            error = f"{lost} workers died over this run at step {start} or soon after it, the last one too"
+            folder.finish(Outcome(job.id, "failed", start, error=error, again=True))
             return True
         try:
             outcome = _make(folder, job, held, on_step)
             held.check()
         except (RunBusyError, ClaimLost):  # another process trains the run; the job is its
             return False
+        except LostRecords as error:
+            outcome = Outcome(job.id, "failed", folder.run(job).status().step, error=str(error), again=True)
         except (ValueError, MemoryError, RuntimeError) as error:
             outcome = Outcome(job.id, "failed", 0, error=f"{type(error).__name__}: {error}")
         folder.finish(outcome)
@@ -111,12 +121,12 @@ def study_data(folder: StudyFolder, config: RunConfig) -> Any:
         path.parent.mkdir(exist_ok=True)
         with contextlib.suppress(FileExistsError):
             write_json(path, {"data": config.data.to_dict(), **record}, exclusive=True)
-    first = read_json(path)
+    first = typed(_Data, read_json(path), path)
     for name, value in record.items():
-        if first[name] != value:
+        if getattr(first, name) != value:
             raise DataUnavailable(
                 f"the {name.removesuffix('_sha256')} of {folder.path.name} is another one on this machine (sha256 "
-                f"{value[:12]}) than where its first run was made ({first[name][:12]}); bring the same "
+                f"{value[:12]}) than where its first run was made ({getattr(first, name)[:12]}); bring the same "
                 f"{config.data.corpus} and the same version of residlab here"
             )
     return data
@@ -134,35 +144,70 @@ def prepared(data: str, n_ctx: int) -> Any:
     return prepare_data(config)
 
 
+@dataclass(frozen=True)
+class _Data:
+    """Which corpus and tokenizer the first run of a study had."""
+
+    corpus_sha256: str
+    tokenizer_sha256: str
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What is read of a line of a run's metrics."""
+
+    step: int
+    tokens: int
+    seconds: float
+    val_loss: float | None = None
+    val_bpb: float | None = None
+    train_loss: float | None = None
+    clipped: float | None = None
+
+
 def _read(run: Run, job: Job, state: str, data: Any) -> Outcome:
-    """An outcome from what the run wrote."""
+    """An outcome from what the run wrote. Raises LostRecords where not all of it is there."""
     from lab.studies.measures import measure
 
-    rows = run.metrics()
-    curve = tuple(
-        (int(row["step"]), int(row["tokens"]), float(row["seconds"]), float(row["val_loss"]))
-        for row in rows
-        if row.get("val_loss") is not None
-    )
-    finite = [(loss, step) for step, _, _, loss in curve if math.isfinite(loss)]
-    best = min(finite, default=(None, None))
-    done = state == "done"
-    last = rows[-1] if rows else {}
-    clipped = [row["clipped"] for row in rows if row.get("clipped") is not None]
+    status, training = run.status(), RunConfig.from_dict(dict(job.config)).training
+    lines = _lines(run, status.step, training.steps, (training.eval_every, training.log_every))
+    curve = tuple((line.step, line.tokens, line.seconds, line.val_loss) for line in lines if line.val_loss is not None)
+    best = min(((loss, step) for step, _, _, loss in curve), default=(None, None))
+    first, last = lines[0], lines[-1]
+    done = state == "done" and last.val_loss is not None
+    error = None if done else status.error or f"the validation loss of step {last.step} is not finite"
+    clipped = [line.clipped for line in lines if line.clipped is not None]
     return Outcome(
         job=job.id,
         state="done" if done else "diverged",
-        step=int(run.status().step),
-        initial_loss=curve[0][3] if curve else None,
-        final_val_loss=curve[-1][3] if done else None,
+        step=status.step,
+        initial_loss=first.val_loss,
+        final_val_loss=last.val_loss if done else None,
         best_val_loss=best[0],
         best_step=best[1],
-        val_bpb=last.get("val_bpb") if done else None,
-        train_loss=last.get("train_loss"),
-        seconds=last.get("seconds"),
-        tokens=last.get("tokens"),
+        val_bpb=last.val_bpb if done else None,
+        train_loss=last.train_loss,
+        seconds=last.seconds,
+        tokens=last.tokens,
         clipped=sum(clipped) / len(clipped) if clipped else None,
-        error=None if done else run.status().error,
+        error=error,
         curve=curve,
         measures=measure(job.measures, run, data) if done else {},
     )
+
+
+def _lines(run: Run, step: int, steps: int, every: tuple[int, int]) -> list[_Line]:
+    """The lines of metrics of a run that has ended at `step`: from step 0 on, none missing, none twice."""
+    path = run.path / "metrics.jsonl"
+    again = f"Delete {run.path} and start the study again to make this run anew."
+    try:
+        lines: list[_Line] = [typed(_Line, row, path) for row in run.metrics()]
+    except StudyError as error:
+        raise LostRecords(f"{error}. {again}") from None
+    due = {at for each in every for at in range(0, step + 1, each)} | ({step} if step == steps else set())
+    found = [line.step for line in lines]
+    if found not in (sorted(due), [*sorted(due), step]):  # a run that diverged ends with a line of its own
+        missing = sorted(due - set(found))
+        what = f"it has no line of step {missing[0]}" if missing else "its lines are not in the order of the steps"
+        raise LostRecords(f"{path} is not whole: {what}. {again}")
+    return lines

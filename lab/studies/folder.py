@@ -6,20 +6,22 @@
       runs/<arm>/<...>/   ordinary run folders (`lab.runs`)
       results.json, results.csv, report.html, report.md
 
-A job is done when its file in `done` is there, and that is written last. Nothing here imports torch.
+A job is done when its file in `done` is there, and that is written last. A plan, a job and an outcome carry a digest
+that is computed again whenever they are read. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from lab.runs import Run, append_line, read_json, read_lines, runs_root, to_json, write_json
+from lab.runs import Run, append_line, read_json, read_lines, runs_root, write_json
 from lab.studies.definition import StudyError
+from lab.studies.reading import digest, read_registration, sealed, typed
 
 Phase = Literal["tune", "confirm", "aa"]
 State = Literal["done", "diverged", "failed"]
@@ -47,9 +49,8 @@ class Job:
     ) -> Job:
         """A job whose id is the hash of everything in it: asked for twice, it is the same job."""
         measures = tuple(measures)
-        text = to_json([arm, phase, lr, seed, config, measures])
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        return Job(digest, arm, phase, lr, seed, f"runs/{arm}/{phase}-{lr:g}-{seed}-{digest[:8]}", config, measures)
+        name = digest([arm, phase, lr, seed, config, measures])[:12]
+        return Job(name, arm, phase, lr, seed, f"runs/{arm}/{phase}-{lr:g}-{seed}-{name[:8]}", config, measures)
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Outcome:
     state: done, diverged (non-finite or exploded; `step` says when) or failed (`error` says why).
     curve: [step, tokens, seconds, val_loss] of each evaluation. final_val_loss: None unless done.
     clipped: share of the steps whose gradient was clipped. measures: name -> number or numbers.
+    again: it failed for no reason of its own (workers that died, files that were lost): a study that is started again
+    makes it again.
     """
 
     job: str
@@ -75,7 +78,8 @@ class Outcome:
     clipped: float | None = None
     error: str | None = None
     curve: tuple[tuple[int, int, float, float], ...] = ()
-    measures: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, float | Sequence[float | None] | None] = field(default_factory=dict)
+    again: bool = False
 
 
 def studies_root() -> Path:
@@ -94,11 +98,11 @@ class StudyFolder:
 
     @property
     def registration(self) -> dict[str, Any]:
-        """The plan as registered. Raises StudyError where no study was begun."""
+        """The plan as registered. Raises StudyError where no study was begun, or the plan was changed since then."""
         path = self.path / "registration.json"
         if not path.is_file():
             raise StudyError(f"There is no study in {self.path} (no registration.json in it).")
-        return read_json(path)
+        return read_registration(path)
 
     @property
     def registered(self) -> bool:
@@ -113,11 +117,10 @@ class StudyFolder:
                     f"{self.path} holds another plan (registered as {have[:12]}, this one is {want[:12]}). A plan is "
                     "not changed once it is registered: choose another folder with --root, or delete this one."
                 )
-            return
-        self.path.mkdir(parents=True, exist_ok=True)
         for name in ("jobs", "claims", "done", "runs"):
-            (self.path / name).mkdir(exist_ok=True)
-        write_json(self.path / "registration.json", dict(registration))
+            (self.path / name).mkdir(parents=True, exist_ok=True)
+        if not self.registered:
+            write_json(self.path / "registration.json", sealed(registration))
 
     # --- jobs and what came of them ---------------------------------------------------------------------------------
 
@@ -135,16 +138,38 @@ class StudyFolder:
         return sorted(found, key=lambda job: (order[job.phase], job.seed, job.lr, job.arm))
 
     def job(self, name: str) -> Job:
-        values = read_json(self.path / "jobs" / f"{name}.json")
-        return Job(**{**values, "measures": tuple(values["measures"])})
+        """A job by its id. Raises StudyError where its file is not what was put up."""
+        path = self.path / "jobs" / f"{name}.json"
+        job: Job = typed(Job, read_json(path), path)
+        made = Job.make(job.arm, job.phase, job.lr, job.seed, job.config, job.measures)
+        if job != made or job.id != name:
+            raise StudyError(
+                f"{path} was changed after it was written: it is job {made.id} now. Put the old file back."
+            )
+        return job
 
     def outcome(self, job: str) -> Outcome | None:
-        """What came of a job; None while nothing has."""
+        """What came of a job; None while nothing has. Raises StudyError where its file is not what was written."""
         path = self.path / "done" / f"{job}.json"
-        if not path.is_file():
+        try:
+            values = read_json(path)
+        except FileNotFoundError:
             return None
-        values = read_json(path)
-        return Outcome(**{**values, "curve": tuple(tuple(point) for point in values["curve"])})
+        said = values.pop("sha256", None)
+        outcome: Outcome = typed(Outcome, values, path)
+        if said is None and "seal" in self.registration:
+            raise StudyError(f"{path} was changed after it was written: its sha256 is gone. {self._make_again(job)}")
+        if said is not None and said != (found := digest(values)):
+            raise StudyError(
+                f"{path} was changed after it was written (as sha256 {str(said)[:12]}, it is now {found[:12]}). "
+                f"{self._make_again(job)}"
+            )
+        if outcome.job != job:
+            raise StudyError(f"{path} is the outcome of another job, {outcome.job}. {self._make_again(job)}")
+        return outcome
+
+    def _make_again(self, job: str) -> str:
+        return f"Put the old file back, or delete it and start the study again: then run {job} is measured again."
 
     def outcomes(self) -> dict[str, Outcome]:
         """Job id -> outcome, of every job that is done with."""
@@ -153,7 +178,24 @@ class StudyFolder:
 
     def finish(self, outcome: Outcome) -> None:
         """Write an outcome; the job counts as done with from here on."""
-        write_json(self.path / "done" / f"{outcome.job}.json", asdict(outcome))
+        values = asdict(outcome)
+        write_json(self.path / "done" / f"{outcome.job}.json", {**values, "sha256": digest(values)})
+
+    def reopen(self) -> list[str]:
+        """Put up again the jobs that failed for no reason of their own; returns their ids.
+
+        Tuning runs only as long as no learning rates are chosen: a rate is not changed under the runs that confirm it.
+        """
+        tuned = any(event.get("event") == "tuned" for event in self.events())
+        names = [name for name, found in self.outcomes().items() if found.again]
+        names = [name for name in names if not tuned or self.job(name).phase != "tune"]
+        if names:
+            self.event("reopened", jobs=names)
+        for name in names:
+            for lost in (self.path / "claims").glob(f".{name}-*"):
+                shutil.rmtree(lost)
+            (self.path / "done" / f"{name}.json").unlink()
+        return names
 
     def run(self, job: Job) -> Run:
         """The run folder of a job."""
@@ -173,7 +215,8 @@ class StudyFolder:
     @property
     def complete(self) -> bool:
         """Whether the study has said its last word."""
-        return any(event["event"] == "complete" for event in self.events())
+        words = [event.get("event") for event in self.events() if event.get("event") in ("complete", "reopened")]
+        return words[-1:] == ["complete"]
 
 
 def list_studies(root: str | os.PathLike[str] | None = None) -> list[StudyFolder]:

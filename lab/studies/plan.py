@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lab.runs import to_json
-from lab.studies.definition import MATCHED_WITHIN, Arm, Study, StudyError, Tier
+from lab.studies.definition import MATCHED_WITHIN, Arm, Budget, Study, StudyError, Tier
+from lab.studies.reading import plan_digest
 from lab.training import RunConfig
 
 GUARD_STEPS = 3
@@ -27,23 +28,6 @@ _FOLLOWS = {  # fields that change by themselves when others do
     "training.warmup_steps": ("training.steps",),
     "training.precision": ("model.d_model",),
 }
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What one run of an arm costs. flops are of training; minutes are of one core of this machine, estimated: the
-    processor time of the fastest of a few steps, so that other work on the machine does not count, and evaluations."""
-
-    arm: str
-    parameters: int
-    non_embedding: int
-    flops_per_token: int
-    flops: int
-    tokens: int
-    tokens_per_parameter: float
-    epochs: float
-    d_vocab: int
-    minutes: float
 
 
 @dataclass(frozen=True)
@@ -112,8 +96,7 @@ def make_plan(
         "configs": {look.arm.name: look.config.to_dict() for look in looks},
         "parameters": {look.arm.name: look.budget.parameters for look in looks},
     }
-    digest = hashlib.sha256(to_json(plan).encode()).hexdigest()
-    registration = {"sha256": digest, **plan, "budget": [asdict(look.budget) for look in looks]}
+    registration = {"sha256": plan_digest(plan), **plan, "budget": [asdict(look.budget) for look in looks]}
     return Plan(
         study, spent, count, tuple(look.budget for look in looks), len(looks) * trials + count, minutes, registration
     )

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from lab.runs import strict, write_json, write_text
 from lab.studies import statistics
-from lab.studies.definition import SEEDS_FOR_A_CLAIM, Claim, Study
+from lab.studies.definition import SEEDS_FOR_A_CLAIM, Claim, Study, StudyError
 from lab.studies.folder import Job, Outcome, StudyFolder
+from lab.studies.reading import typed
 
 if TYPE_CHECKING:
     import pandas
 
+UNFINISHED = "This study is not finished; what follows is what there is."  # in the report of such a one
 EXPLORATORY = "exploratory: no claim"  # the verdict of few seeds
 INSIGNIFICANT = 1.0  # p of a claim that cannot be tested, for Holm's count
 
@@ -183,9 +185,43 @@ class StudyResult:
         return pd.DataFrame(self.records())
 
     def write(self, folder: StudyFolder) -> None:
-        """results.json and results.csv in the study's folder."""
+        """results.json and results.csv in the study's folder. Raises StudyError where those there tell of more."""
+        had = _rows_of(folder.path / "results.csv")
+        if len(self.rows) < had or (not self.complete and _is_complete(folder)):
+            raise StudyError(
+                f"{folder.path / 'results.csv'} tells of {had} runs{' of a finished study' * _is_complete(folder)}, "
+                f"this folder now holds {len(self.rows)}: nothing was written. Bring jobs, done and events.jsonl back, "
+                "or delete results.csv, results.json and report.md if that is meant."
+            )
         write_json(folder.path / "results.json", self.to_dict())
         write_text(folder.path / "results.csv", self.to_frame().to_csv(index=False))
+
+
+def require_source(folder: StudyFolder) -> None:
+    """Raise StudyError where a study's tables are all that is left of its runs: they could not be made again."""
+    gone = [name for name in ("jobs", "done") if not (folder.path / name).is_dir()]
+    if gone and (had := _rows_of(folder.path / "results.csv")):
+        raise StudyError(
+            f"{folder.path} holds only the report of a study: {' and '.join(gone)} are not there, of which its "
+            f"results.csv with {had} runs was made. Read report.md there; choose another folder to make the runs again "
+            "(--root)."
+        )
+
+
+def _rows_of(table: Path) -> int:
+    """How many runs a results.csv tells of; 0 where there is none."""
+    import csv
+
+    if not table.is_file():
+        return 0
+    with table.open(encoding="utf-8", errors="replace", newline="") as file:
+        return max(0, sum(1 for row in csv.reader(line.replace("\0", "") for line in file) if row) - 1)
+
+
+def _is_complete(folder: StudyFolder) -> bool:
+    """Whether the report that lies in a folder is that of a finished study."""
+    report = folder.path / "report.md"
+    return report.is_file() and UNFINISHED not in report.read_text(encoding="utf-8", errors="replace")
 
 
 def _text_keys(value: Any) -> Any:
@@ -204,8 +240,6 @@ def best_rate(folder: StudyFolder, arm: str, grid: Sequence[float]) -> tuple[flo
 
 
 def _best_rate(arm: str, grid: Sequence[float], rows: Sequence[RunRow]) -> tuple[float, str]:
-    from lab.studies.definition import StudyError
-
     if len(grid) == 1:
         return grid[0], ""
     means = _mean_by_lr(rows)
@@ -238,13 +272,19 @@ def read_rows(folder: StudyFolder) -> list[RunRow]:
 
 
 def read_results(folder: StudyFolder | str | os.PathLike[str]) -> StudyResult:
-    """The result so far of the study in a folder. Raises StudyError where there is none."""
+    """The result so far of the study in a folder. Raises StudyError where there is none, or its files are not those
+    that were written."""
     folder = folder if isinstance(folder, StudyFolder) else StudyFolder(Path(folder))
-    registration = folder.registration
-    study, seeds = Study.from_dict(registration["study"]), int(registration["seeds"])
+    path, registration = folder.path / "registration.json", folder.registration
+    if missing := [name for name in ("study", "tier", "seeds", "rules", "budget") if name not in registration]:
+        raise StudyError(f"{path} is damaged: it has no {missing[0]}.")
+    require_source(folder)
+    study, seeds = typed(Study, registration["study"], path), registration["seeds"]
     rows = read_rows(folder)
-    tuned = [event for event in folder.events() if event["event"] == "tuned"]
-    grid = tuned[-1]["lrs"] if tuned else list(study.tier(registration["tier"]).lrs)
+    tuned = [event for event in folder.events() if event.get("event") == "tuned"]
+    grid = list(study.tier(registration["tier"]).lrs)
+    if tuned:
+        grid = typed(list[float], tuned[-1].get("lrs"), folder.path / "events.jsonl") or grid
     arms = tuple(_arm(arm.name, [row for row in rows if row.job.arm == arm.name], grid) for arm in study.arms)
     noise = _noise(study, rows)
     margin = statistics.margin_of(study.margin, noise.standard_error if noise else None)

@@ -11,7 +11,7 @@ from lab.studies.definition import Study
 from lab.studies.executors import Executor, OnChange
 from lab.studies.folder import Job, Phase, StudyFolder, studies_root
 from lab.studies.plan import Plan, aa_seed, make_plan, tuning_seed
-from lab.studies.results import StudyResult, best_rate, read_results
+from lab.studies.results import StudyResult, best_rate, read_results, require_source
 
 OnStage = Callable[[str], None]
 
@@ -39,7 +39,9 @@ def run_study(
         study, tier, seeds=seeds, exploratory=exploratory, on_arm=lambda name: say(f"looking at arm {name}")
     )
     folder = StudyFolder(Path(root if root is not None else studies_root()) / plan.name)
+    require_source(folder)
     folder.register(stamped(plan))
+    folder.reopen()
     folder.event("start", pid=os.getpid())
     with executor:
         say("tuning the learning rate of each arm")

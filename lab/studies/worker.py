@@ -22,7 +22,7 @@ from lab.studies.execute import Interrupted, execute, reason
 from lab.studies.folder import Job, StudyFolder
 
 POLL_SECONDS = 0.2
-HOPELESS = 4  # exit code: the disk cannot be written, the corpus not read; more workers would not help
+HOPELESS = 4  # exit code: the disk cannot be written, the corpus or the study not read; more workers would not help
 
 
 class Stop:
@@ -114,9 +114,9 @@ def main(words: list[str] | None = None) -> int:
     with contextlib.suppress(KeyboardInterrupt):
         try:
             work(lambda: [folder], wait=lambda: options.parent is not None)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a full disk, a damaged file of the study
             with contextlib.suppress(OSError):  # that disk may be full, too
-                sys.stderr.write(f"{reason(error)}\n")
+                sys.stderr.write(f"{reason(error) if isinstance(error, OSError) else error}\n")
             return HOPELESS
     return 0
 

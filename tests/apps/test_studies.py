@@ -13,6 +13,7 @@ import pytest
 from apps import studying
 from lab.runs import Run, process_identity, read_json, write_json
 from lab.studies import Job, Outcome, StudyFolder, find_study
+from lab.studies.reading import plan_digest
 from tests.apps.opening import checked, open_page, said
 
 NAME, TIER = "head_tying", "smoke"
@@ -24,7 +25,8 @@ def folder(runs: Path) -> StudyFolder:
     study = find_study(NAME)
     made = StudyFolder(runs / "studies" / f"{NAME}-{TIER}")
     plain = dataclasses.replace(study, tiers=(study.tier(TIER),)).to_dict()
-    made.register({"sha256": "0" * 64, "study": plain, "tier": TIER, "seeds": 2, "rules": "", "budget": []})
+    plan = {"study": plain, "tier": TIER, "seeds": 2, "rules": ""}
+    made.register({"sha256": plan_digest(plan), **plan, "budget": []})
     for arm, bpb in (("char-tied", 2.0), ("char-untied", 2.1)):
         for seed in (0, 1):
             job = Job.make(arm, "confirm", 2e-3, seed, {})
@@ -43,6 +45,20 @@ def test_a_study_not_begun_says_what_it_asks(runs: Path) -> None:
     assert "Should the unembedding be the embedding's own matrix" in text.replace("\\", "")
     assert not at.button(key="studies_start").disabled and at.button(key="studies_stop").disabled
     assert set(at.selectbox(key="study").options) == set(studying.names())
+
+
+@pytest.mark.parametrize("name", ["registration.json", "jobs", "done"])
+def test_a_study_changed_after_the_fact_is_not_shown(name: str, folder: StudyFolder) -> None:
+    at = open_page("studies", lang="en", study=NAME, tier=TIER)
+    assert len(at.dataframe) == 1 and not at.error
+    path = folder.path / name if name.endswith(".json") else sorted((folder.path / name).glob("*.json"))[0]
+    change = (
+        {"seeds": 99} if name == "registration.json" else {"seed": 99} if name == "jobs" else {"final_val_loss": 1.0}
+    )
+    write_json(path, read_json(path) | change)
+    at = open_page("studies", lang="en", study=NAME, tier=TIER)
+    (error,) = at.error
+    assert "This study cannot be read" in error.value and "changed after" in error.value and not at.dataframe
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from lab.runs import write_json
 from lab.studies import Job, StudyFolder
+from lab.studies.reading import plan_digest
 from lab.training import build_run_config
 
 Starting: TypeAlias = "Callable[..., subprocess.Popen[str]]"  # the fixture of that name
@@ -39,7 +40,8 @@ def tiny_study(path: Path, seeds: int, *, steps: int = 6, corpus: Path | None = 
         corpus = path.parent / "cat.txt"
         corpus.write_text(TEXT, encoding="utf-8")
     folder = StudyFolder(path)
-    folder.register({"sha256": "0" * 64, "configs": {"a": tiny_config(corpus, steps=steps)}})
+    plan = {"configs": {"a": tiny_config(corpus, steps=steps)}}
+    folder.register({"sha256": plan_digest(plan), **plan})
     folder.add(Job.make("a", "confirm", 1e-3, seed, tiny_config(corpus, seed, steps=steps)) for seed in range(seeds))
     return folder
 

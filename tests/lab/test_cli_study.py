@@ -14,6 +14,7 @@ from lab.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from lab.commands.study import StudyOptions, _again, _Live
 from lab.runs import read_json
 from lab.studies import Progress, StudyFolder, study_names
+from lab.studies.reading import plan_digest
 from tests.lab.studying import SECONDS, TEXT, Starting, starts, tiny_study, wait_for
 
 STUDY = """
@@ -156,7 +157,7 @@ def test_ray_where_there_is_none(monkeypatch: pytest.MonkeyPatch, refused: Calla
 
 def test_another_plan_in_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, folder = study_file(tmp_path), StudyFolder(tmp_path / "studies" / "tiny-smoke")
-    folder.register({"sha256": "0" * 64, "configs": {}})
+    folder.register({"sha256": plan_digest({"configs": {}}), "configs": {}})
     assert main(["study", "run", str(path), "--tier", "smoke", "--root", str(tmp_path / "studies")]) == BAD_INPUT
     said = capsys.readouterr().err.splitlines()[-1]
     assert "holds another plan" in said

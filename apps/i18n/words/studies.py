@@ -24,6 +24,7 @@ WORDS: dict[str, tuple[str, str]] = {
         "{runs} runs, about {minutes} minutes of one core. Registration {hash}.",
         "{runs} 次运行，单核约 {minutes} 分钟。登记 {hash}。",
     ),
+    "studies.unreadable": ("This study cannot be read: {reason}", "无法读取这项研究：{reason}"),
     "studies.cannot": ("The study cannot be run: {reason}", "研究无法进行：{reason}"),
     "studies.start": ("Start", "开始"),
     "studies.go_on": ("Go on", "继续"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.studies.definition import MATCHED_WITHIN
 from lab.studies.measures import MEASURES
-from lab.studies.results import StudyResult
+from lab.studies.results import UNFINISHED, StudyResult
 from lab.studies.statistics import detectable_effect, perplexity_change
 
 
@@ -43,7 +43,7 @@ def markdown(result: StudyResult) -> str:
 def summary(result: StudyResult) -> list[str]:
     """The primary claim's verdict, and whether there is more to come."""
     primary = next(c for c in result.comparisons if c.claim.primary)
-    lines = [] if result.complete else ["**This study is not finished; what follows is what there is.**", ""]
+    lines = [] if result.complete else [f"**{UNFINISHED}**", ""]
     return [*lines, f"**{primary.verdict.capitalize()}.** {primary.claim.text} {primary.sentence()}"]
 
 
