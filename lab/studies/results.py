@@ -17,11 +17,11 @@ from lab.studies import statistics
 from lab.studies.definition import SEEDS_FOR_A_CLAIM, Claim, Study, StudyError
 from lab.studies.folder import Job, Outcome, StudyFolder
 from lab.studies.reading import typed
+from lab.studies.tables import require_no_less, require_source
 
 if TYPE_CHECKING:
     import pandas
 
-UNFINISHED = "This study is not finished; what follows is what there is."  # in the report of such a one
 EXPLORATORY = "exploratory: no claim"  # the verdict of few seeds
 INSIGNIFICANT = 1.0  # p of a claim that cannot be tested, for Holm's count
 
@@ -186,42 +186,9 @@ class StudyResult:
 
     def write(self, folder: StudyFolder) -> None:
         """results.json and results.csv in the study's folder. Raises StudyError where those there tell of more."""
-        had = _rows_of(folder.path / "results.csv")
-        if len(self.rows) < had or (not self.complete and _is_complete(folder)):
-            raise StudyError(
-                f"{folder.path / 'results.csv'} tells of {had} runs{' of a finished study' * _is_complete(folder)}, "
-                f"this folder now holds {len(self.rows)}: nothing was written. Bring jobs, done and events.jsonl back, "
-                "or delete results.csv, results.json and report.md if that is meant."
-            )
+        require_no_less(folder, len(self.rows), self.complete)
         write_json(folder.path / "results.json", self.to_dict())
         write_text(folder.path / "results.csv", self.to_frame().to_csv(index=False))
-
-
-def require_source(folder: StudyFolder) -> None:
-    """Raise StudyError where a study's tables are all that is left of its runs: they could not be made again."""
-    gone = [name for name in ("jobs", "done") if not (folder.path / name).is_dir()]
-    if gone and (had := _rows_of(folder.path / "results.csv")):
-        raise StudyError(
-            f"{folder.path} holds only the report of a study: {' and '.join(gone)} are not there, of which its "
-            f"results.csv with {had} runs was made. Read report.md there; choose another folder to make the runs again "
-            "(--root)."
-        )
-
-
-def _rows_of(table: Path) -> int:
-    """How many runs a results.csv tells of; 0 where there is none."""
-    import csv
-
-    if not table.is_file():
-        return 0
-    with table.open(encoding="utf-8", errors="replace", newline="") as file:
-        return max(0, sum(1 for row in csv.reader(line.replace("\0", "") for line in file) if row) - 1)
-
-
-def _is_complete(folder: StudyFolder) -> bool:
-    """Whether the report that lies in a folder is that of a finished study."""
-    report = folder.path / "report.md"
-    return report.is_file() and UNFINISHED not in report.read_text(encoding="utf-8", errors="replace")
 
 
 def _text_keys(value: Any) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 from lab.studies.definition import MATCHED_WITHIN
 from lab.studies.measures import MEASURES
-from lab.studies.results import UNFINISHED, StudyResult
+from lab.studies.results import StudyResult
 from lab.studies.statistics import detectable_effect, perplexity_change
+from lab.studies.tables import UNFINISHED
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
