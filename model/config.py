@@ -6,18 +6,19 @@ Field names are TransformerLens'. The default values are GPT-2 small: 124,439,80
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import math
 from dataclasses import dataclass
 from typing import Any
+
+from model.checks import MOST_WHOLE, MOST_WIDTH, is_above_0, is_int, is_number, nearest, short
+from model.rotary_scaling import RotaryScaling, scaling_problem
 
 NORM_PLACEMENTS = ("pre", "post", "sandwich")
 NORMALIZATION_TYPES = ("LN", "RMS")
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "relu2", "silu", "identity")
 POSITIONAL_EMBEDDINGS = ("standard", "sinusoidal", "rotary", "alibi", "none")
-ROTARY_SCALINGS = ("linear", "ntk", "yarn", "llama3")
 INITS = ("gpt2", "xavier")
 MOST_LAYERS = 10_000  # a slip of the key should not have billions of rows counted
+MOST_STD = 1e3  # weights drawn wider than this are infinite after a few products in float32
 
 Problem = tuple[str, str]
 """(field, sentence that states the value and the fix)."""
@@ -33,28 +34,6 @@ class ConfigError(ValueError):
         self.problems = problems
         self.fields = tuple(field for field, _ in problems)
         super().__init__(" ".join(sentence for _, sentence in problems))
-
-
-@dataclass(frozen=True)
-class RotaryScaling:
-    """How rotary positions are stretched beyond the length a model was trained at.
-
-    kind: ``linear`` (Chen et al. 2023, arXiv 2306.15595: positions divided by ``factor``), ``ntk``
-    (the base grows, high frequencies stay), ``yarn`` (Peng et al. 2023, arXiv 2309.00071: ntk by parts,
-    with attention logits scaled by (0.1 ln factor + 1)^2) or ``llama3`` (Llama 3.1: wavelengths longer than
-    original_n_ctx / low_freq_factor are stretched, those shorter than original_n_ctx / high_freq_factor stay).
-    original_n_ctx: the trained length, used by ``yarn`` and ``llama3``.
-    attention_factor: ``yarn``'s factor on cos and sin where it is not 0.1 ln factor + 1.
-    """
-
-    kind: str  # linear, ntk, yarn or llama3
-    factor: float  # how many times longer than trained
-    original_n_ctx: int | None = None  # the trained length, for yarn and llama3
-    beta_fast: float = 32.0  # yarn: turns within the trained length above which nothing is stretched
-    beta_slow: float = 1.0  # yarn: turns below which all is stretched
-    attention_factor: float | None = None  # yarn: factor on cos and sin; None: its own
-    low_freq_factor: float = 1.0  # llama3: waves longer than original_n_ctx over this are stretched
-    high_freq_factor: float = 4.0  # llama3: waves shorter than original_n_ctx over this are kept
 
 
 @dataclass(frozen=True)
@@ -221,18 +200,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def nearest(name: str, known: Any) -> str:
-    """The end of an error's sentence: ``"; did you mean 'x'?"``, or what is known when nothing is near."""
-    names = sorted(map(str, known))
-    by_lower = {known.lower(): known for known in reversed(names)}
-    close = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {by_lower[close[0]]!r}?"
-    if len(names) > 12:
-        return f"; there are {len(names)}, such as {', '.join(names[:3])}."
-    return f"; known are {', '.join(names)}."
-
-
 def _default_of(name: str, values: dict[str, Any]) -> int:
     d_model, n_heads = values["d_model"], values["n_heads"]
     if name == "d_head":
@@ -259,14 +226,6 @@ def _rotary_scaling(values: dict[str, Any]) -> RotaryScaling:
     return RotaryScaling(**values)
 
 
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _problems(values: dict[str, Any]) -> list[Problem]:
     """One sentence a field: ranges first, then the combinations of fields whose ranges are sound."""
     found: dict[str, str] = {}
@@ -279,19 +238,18 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
         value = values[field]
         require(field, value in allowed, f"{field} is {value!r}{nearest(str(value), allowed)}")
 
-    def whole(field: str, least: int = 1) -> None:
+    def whole(field: str, least: int = 1, most: int = MOST_WIDTH) -> None:
         value = values[field]
-        fine = _is_int(value) and value >= least
+        fine = is_int(value) and value >= least
         require(field, fine, f"{field} is {value!r}; it must be a whole number of at least {least}.")
+        require(field, fine and value <= most, f"{field} is {short(value)}; it must be at most {most:,}.")
 
     for field in ("d_vocab", "n_ctx", "d_model", "n_layers", "n_heads"):
-        whole(field)
+        whole(field, most=MOST_LAYERS if field == "n_layers" else MOST_WIDTH)
     for field in ("d_head", "n_key_value_heads", "d_mlp", "attention_window"):
         if values[field] is not None:
-            whole(field)
-    deep = _is_int(values["n_layers"]) and values["n_layers"] > MOST_LAYERS
-    require("n_layers", not deep, f"n_layers is {values['n_layers']!r}; it must be at most {MOST_LAYERS:,}.")
-    whole("seed", least=0)
+            whole(field, most=MOST_WHOLE if field == "attention_window" else MOST_WIDTH)
+    whole("seed", least=0, most=MOST_WHOLE)
     choice("act_fn", ACTIVATIONS)
     choice("normalization_type", NORMALIZATION_TYPES)
     choice("norm_placement", NORM_PLACEMENTS)
@@ -311,11 +269,12 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
         require(field, isinstance(value, bool), f"{field} is {value!r}; it must be true or false.")
     for field in ("eps", "rotary_base", "init_std"):
         value = values[field]
-        fine = _is_number(value) and value > 0
-        require(field, fine, f"{field} is {value!r}; it must be a finite number above 0.")
+        require(field, is_above_0(value), f"{field} is {short(value)}; it must be a finite number above 0.")
+    std = values["init_std"]
+    require("init_std", is_number(std, MOST_STD), f"init_std is {std!r}; it must be at most {MOST_STD:,.0f}.")
     for field in ("embed_dropout", "attn_dropout", "resid_dropout"):
         value = values[field]
-        fine = _is_number(value) and 0 <= value < 1
+        fine = is_number(value) and 0 <= value < 1
         require(field, fine, f"{field} is {value!r}; it must be at least 0 and below 1.")
     bias = values["attention_bias"]
     fine = bias is None or isinstance(bias, bool) or bias == "qkv"
@@ -324,8 +283,8 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
     fine = bias is None or isinstance(bias, bool)
     require("mlp_bias", fine, f"mlp_bias is {bias!r}; it must be None, true or false.")
     cap = values["logit_soft_cap"]
-    fine = cap is None or (_is_number(cap) and cap > 0)
-    require("logit_soft_cap", fine, f"logit_soft_cap is {cap!r}; it must be None or a number above 0.")
+    fine = cap is None or is_above_0(cap)
+    require("logit_soft_cap", fine, f"logit_soft_cap is {short(cap)}; it must be None or a number above 0.")
 
     if not found.keys() & {"d_model", "n_heads", "d_head"}:
         _check_heads(values, require)
@@ -354,7 +313,7 @@ def _check_heads(values: dict[str, Any], require: Any) -> None:
             f"n_heads {n_heads} gives d_head {d_head}; change one of them or take another positional_embedding_type.",
         )
     groups = values["n_key_value_heads"]
-    if _is_int(groups) and groups >= 1:
+    if is_int(groups) and groups >= 1:
         require(
             "n_key_value_heads",
             n_heads % groups == 0,
@@ -375,19 +334,8 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
         values["positional_embedding_type"] == "rotary",
         f"rotary_scaling needs positional_embedding_type 'rotary', not {values['positional_embedding_type']!r}.",
     )
-    kind = scaling.kind
-    require(
-        "rotary_scaling",
-        kind in ROTARY_SCALINGS,
-        f"rotary_scaling.kind is {kind!r}{nearest(str(kind), ROTARY_SCALINGS)}",
-    )
-    fine = _is_number(scaling.factor) and scaling.factor >= 1
-    require("rotary_scaling", fine, f"rotary_scaling.factor is {scaling.factor!r}; it must be at least 1.")
-    if kind in ("yarn", "llama3"):
-        length = scaling.original_n_ctx
-        fine = length is not None and _is_int(length) and length >= 1
-        require("rotary_scaling", fine, f"{kind} needs original_n_ctx, the trained length; it is {length!r}.")
-    if kind == "llama3":
-        low, high = scaling.low_freq_factor, scaling.high_freq_factor
-        fine = _is_number(low) and _is_number(high) and 0 < low < high
-        require("rotary_scaling", fine, f"llama3 needs 0 < low_freq_factor < high_freq_factor; they are {low}, {high}.")
+    base, d_head = values["rotary_base"], values["d_head"]
+    if d_head is None and all(is_int(values[f]) and values[f] > 0 for f in ("d_model", "n_heads")):
+        d_head = _default_of("d_head", values)
+    problem = scaling_problem(scaling, base if is_above_0(base) else 1e4, d_head if is_int(d_head) else None)
+    require("rotary_scaling", problem is None, str(problem))

@@ -22,7 +22,7 @@ from model.hooks import Point
 from model.kv_cache import KVCache, LayerCache
 from model.mlp import MLP, GatedMLP
 from model.norms import LayerNorm, NoNorm, Norm, RMSNorm
-from model.positions import LearnedPositions, SinusoidalPositions, alibi_slopes
+from model.positions import LearnedPositions, SinusoidalPositions, alibi_slopes, table_length
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -49,26 +49,32 @@ class TokenPass:
         self.final = _norm(model.ln_final)
         # A padded row's positions start where its padding ends.
         self.shift = None if mask is None else (mask == 0).sum(-1)  # [batch]
-        everywhere = torch.arange(config.n_ctx, device=model.device)
-        self.positions: Tensor | None = None  # [n_ctx, d_model]
-        if isinstance(model.pos_embed, LearnedPositions):
-            self.positions = model.pos_embed.weight
-        elif isinstance(model.pos_embed, SinusoidalPositions):
-            self.positions = model.pos_embed(everywhere).to(model.dtype)
-        self.rotary: tuple[Tensor, Tensor] | None = None  # each [n_ctx, 1, d_head]
-        if model.rotary is not None:
-            cos, sin = model.rotary(everywhere, model.dtype)
-            half = self.d_head // 2
-            # rotate() negates the second half of x, here the first half of the sines is negated instead
-            self.rotary = cos, torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
-        self.alibi: Tensor | None = None  # [head, 1, n_ctx]: what a query at the end adds to each key
-        if config.positional_embedding_type == "alibi":
-            distance = (everywhere - (config.n_ctx - 1)).to(model.dtype)
-            self.alibi = alibi_slopes(config.n_heads).to(distance)[:, None, None] * distance
+        self.reach = 0  # positions that the three tables below cover
+        self.positions: Tensor | None = None  # [pos, d_model]
+        self.rotary: tuple[Tensor, Tensor] | None = None  # each [pos, 1, d_head]
+        self.alibi: Tensor | None = None  # [head, 1, pos]: what a query at the end adds to each key
         self.hidden: Tensor | None = None  # [batch, 1, 1, pos]: -inf on padding
         if mask is not None:
             hidden = torch.zeros(mask.shape, device=model.device, dtype=model.dtype)
             self.hidden = hidden.masked_fill(mask == 0, -torch.inf)[:, None, None, :]
+
+    def _reach_to(self, end: int) -> None:
+        """Make the tables of positions anew, for those below ``end`` and as many again."""
+        model, config = self.model, self.model.config
+        self.reach = table_length(end, config.n_ctx)
+        everywhere = torch.arange(self.reach, device=model.device)
+        if isinstance(model.pos_embed, LearnedPositions):
+            self.positions = model.pos_embed.weight
+        elif isinstance(model.pos_embed, SinusoidalPositions):
+            self.positions = model.pos_embed(everywhere).to(model.dtype)
+        if model.rotary is not None:
+            cos, sin = model.rotary(everywhere, model.dtype, self.reach)
+            half = self.d_head // 2
+            # rotate() negates the second half of x, here the first half of the sines is negated instead
+            self.rotary = cos, torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
+        if config.positional_embedding_type == "alibi":
+            distance = (everywhere - (self.reach - 1)).to(model.dtype)
+            self.alibi = alibi_slopes(config.n_heads).to(distance)[:, None, None] * distance
 
     @staticmethod
     def covers(modules: Iterable[nn.Module]) -> bool:
@@ -94,6 +100,8 @@ class TokenPass:
     def __call__(self, tokens: Tensor, cache: KVCache) -> Tensor:
         """tokens [batch], which follow what the cache holds -> logits [batch, d_vocab]."""
         n_past = cache.length
+        if n_past >= self.reach:
+            self._reach_to(n_past + 1)
         batch = tokens.shape[0]
         x = torch.embedding(self.embed, tokens)  # [batch, d_model]
         position = n_past if self.shift is None else n_past - self.shift

@@ -180,7 +180,7 @@ class GPT(TextMethods, LensMethods, InstrumentedModule):
         if start is None:
             x = self._embed(x, position_ids)
         bias, is_causal = make_bias(self.config, n_new, n_past, attention_mask, x.device, x.dtype)
-        rotary = None if self.rotary is None else self.rotary(position_ids, x.dtype)
+        rotary = None if self.rotary is None else self.rotary(position_ids, x.dtype, n_past + n_new)
         sight = Sight(bias, is_causal, rotary)
         for layer in range(first, last):
             x = self.blocks[layer](x, sight, None if cache is None else cache.layers[layer])

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from model.config import GPTConfig, RotaryScaling
 
+FIRST_TABLE = 256
+
 
 class LearnedPositions(nn.Module):
     """A learned vector a position, added to the embedding: GPT-2's way. ``weight`` [n_ctx, d_model]."""
@@ -55,6 +57,9 @@ def rotary_frequencies(config: GPTConfig) -> tuple[Tensor, float]:
         return frequencies, 1.0
     if scaling.kind == "linear":
         return frequencies / scaling.factor, 1.0
+    if scaling.kind == "factors":
+        slower = torch.tensor(scaling.factors, dtype=torch.float32)
+        return 1.0 / (slower * base**exponent), scaling.attention_factor or 1.0
     if scaling.kind == "llama3":
         return _llama3(frequencies, scaling), 1.0
     return _yarn(frequencies, config.d_head, base, scaling)
@@ -78,7 +83,8 @@ def _yarn(frequencies: Tensor, d_head: int, base: float, scaling: RotaryScaling)
 
     low = max(math.floor(pair_that_turns(scaling.beta_fast)), 0)
     high = min(math.ceil(pair_that_turns(scaling.beta_slow)), d_head - 1)
-    ramp = ((torch.arange(d_head // 2).float() - low) / max(high - low, 1e-3)).clamp(0, 1)
+    width = high - low or 1e-3  # below 0 where the trained length is shorter than a turn: then nothing is stretched
+    ramp = ((torch.arange(d_head // 2).float() - low) / width).clamp(0, 1)
     keep = 1 - ramp
     exponent = torch.arange(0, d_head, 2).float() / d_head
     stretched = 1.0 / (scaling.factor * base**exponent)  # in transformers' order: the last bit matters in fp64
@@ -89,7 +95,7 @@ def _yarn(frequencies: Tensor, d_head: int, base: float, scaling: RotaryScaling)
 
 
 class Rotary:
-    """cos and sin for rotary positions, kept for all n_ctx positions after the first use on a device.
+    """cos and sin for rotary positions, kept for as many positions as were asked for so far, on each device.
 
     Not a module and holds no buffer: nothing to save, nothing for a meta-device load to leave uninitialised.
     """
@@ -98,23 +104,32 @@ class Rotary:
         self.config = config
         self._tables: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
-    def __call__(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """cos and sin [..., pos, 1, d_head], to broadcast over heads."""
+    def __call__(self, position_ids: Tensor, dtype: torch.dtype, end: int) -> tuple[Tensor, Tensor]:
+        """cos and sin [..., pos, 1, d_head] of positions below ``end``, to broadcast over heads."""
         if torch.compiler.is_compiling():
-            cos, sin = self._table(position_ids.device, dtype)
+            cos, sin = self._at(position_ids, dtype)
         else:
-            key = (position_ids.device, dtype)
-            if key not in self._tables:
-                self._tables[key] = self._table(*key)
-            cos, sin = self._tables[key]
-        return cos[position_ids].unsqueeze(-2), sin[position_ids].unsqueeze(-2)
+            cos, sin = (table[position_ids] for table in self._tables_to(end, position_ids.device, dtype))
+        return cos.unsqueeze(-2), sin.unsqueeze(-2)
 
-    def _table(self, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _tables_to(self, end: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The kept tables, made anew where a later position is asked for. Never as long as n_ctx for its own sake."""
+        kept = self._tables.get((device, dtype))
+        if kept is None or len(kept[0]) < end:
+            length = table_length(end, self.config.n_ctx)
+            kept = self._tables[device, dtype] = self._at(torch.arange(length, device=device), dtype)
+        return kept
+
+    def _at(self, position_ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         frequencies, factor = rotary_frequencies(self.config)
-        positions = torch.arange(self.config.n_ctx, device=device).float()
-        angles = positions[:, None] * frequencies.to(device)
-        angles = torch.cat((angles, angles), dim=-1)  # [n_ctx, d_head]
+        angles = position_ids[..., None].float() * frequencies.to(position_ids.device)
+        angles = torch.cat((angles, angles), dim=-1)  # [..., pos, d_head]
         return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
+
+
+def table_length(end: int, n_ctx: int) -> int:
+    """How many positions to make a table for, when those below ``end`` are needed: twice as many, n_ctx at most."""
+    return min(n_ctx, max(2 * end, FIRST_TABLE))
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

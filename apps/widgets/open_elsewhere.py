@@ -12,7 +12,7 @@ from apps.widgets.plain import plain
 from apps.widgets.progress import progress_bar
 from lab.runs.folder import models_folder
 from model.accounting import format_bytes
-from model.pretrained.sources import PretrainedError
+from model.pretrained.files import PretrainedError
 
 _ARRIVED = "elsewhere_arrived"  # the run to show next, set where its widget is drawn already
 

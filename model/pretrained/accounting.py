@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from model.config import GPTConfig, nearest
-from model.pretrained.layouts import HEAD, Layout, Slot
-from model.pretrained.sources import PretrainedError
+from model.pretrained.files import PretrainedError
+from model.pretrained.layouts import Layout, Slot
 from model.pretrained.tensors import Stored, natural, without_prefixes
 
 _CAUSAL_MASK = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)")
@@ -33,14 +33,14 @@ def account(stored: Mapping[str, Stored], layout: Layout, config: GPTConfig, ori
     Left out are only buffers that hold nothing learned, once they are seen to be that: causal masks of GPT-2
     (attn.bias, attn.masked_bias) and the rotary frequencies of early Llamas.
     """
-    by_bare = without_prefixes(stored, HEAD)
+    by_bare = without_prefixes(stored, layout.head)
     bare = {name: stored[full] for name, full in by_bare.items()}
     for name in [name for name in bare if _CAUSAL_MASK.fullmatch(name)]:
         _require_causal_mask(by_bare[name], bare.pop(name))
     for name in [name for name in bare if _FREQUENCIES.fullmatch(name)]:
         _require_frequencies(by_bare[name], bare.pop(name), config)
     slots = layout.slots(config, {name: tensor.shape for name, tensor in bare.items()})
-    tied_head = bare.pop(HEAD, None) if config.tie_word_embeddings else None
+    tied_head = bare.pop(layout.head, None) if config.tie_word_embeddings else None
     unknown = [name for name in bare if name not in slots]
     if unknown:
         hint = nearest(unknown[0], slots)
@@ -48,7 +48,7 @@ def account(stored: Mapping[str, Stored], layout: Layout, config: GPTConfig, ori
         raise PretrainedError(f"{origin}: unknown tensor {full!r}{hint} ({len(unknown)} unknown in all)")
     missing = sorted((name for name in slots if name not in bare), key=natural)
     if missing:
-        why = " (config.json says that the embeddings are not tied)" if missing[0] == HEAD else ""
+        why = " (the embeddings are not tied)" if missing[0] == layout.head else ""
         raise PretrainedError(f"{origin}: tensor {missing[0]!r} is missing{why}; {len(missing)} are missing in all.")
     for name, slot in slots.items():
         tensor = bare[name]
@@ -62,7 +62,7 @@ def account(stored: Mapping[str, Stored], layout: Layout, config: GPTConfig, ori
         embedding = next(name for name, slot in slots.items() if slot.parameter == "embed.weight")
         if tied_head.shape != bare[embedding].shape or not torch.equal(tied_head.read(), bare[embedding].read()):
             raise PretrainedError(
-                f"{origin}: {by_bare[HEAD]} and {by_bare[embedding]} disagree, but the config ties them; "
+                f"{origin}: {by_bare[layout.head]} and {by_bare[embedding]} disagree, but the config ties them; "
                 "set tie_word_embeddings to false in config.json to load both."
             )
     return [Placed(by_bare[name], bare[name], slot) for name, slot in slots.items()]

@@ -5,43 +5,20 @@ A field of config.json that would change the numbers and has no counterpart here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from model.config import ConfigError, GPTConfig, nearest
-from model.pretrained.layouts import GPT2, LLAMA, Layout
-from model.pretrained.rope import read_rope, write_rope
-from model.pretrained.sources import PretrainedError
+from model.checks import short
+from model.config import ConfigError, GPTConfig
+from model.pretrained.families import FAMILIES, Values
+from model.pretrained.files import PretrainedError
+from model.pretrained.layouts import Layout
 
 RECORD = "residlab"
 """The key of config.json under which save_pretrained notes the whole GPTConfig; transformers keeps it unread."""
 
-ACTIVATIONS = {
-    "gelu_new": "gelu_new",
-    "gelu_pytorch_tanh": "gelu_new",
-    "gelu_fast": "gelu_new",
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "relu": "relu",
-    "relu2": "relu2",
-    "silu": "silu",
-    "swish": "silu",
-    "linear": "identity",
-}
-Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Family:
-    """One model_type: its class in transformers, its tensors' names, how its config reads here and is written."""
-
-    architecture: str
-    layout: Layout
-    read: Callable[[Values], dict[str, Any]]
-    write: Callable[[GPTConfig], dict[str, Any]]
-    required: Mapping[str, tuple[Any, ...]]
-    """Fields whose other values mean another computation, with the values that are ours (None: absent)."""
+_QUANTISED = ("quantization_config", "compression_config", "quantization")
 
 
 @dataclass(frozen=True)
@@ -60,26 +37,56 @@ class Read:
 def read_config(values: Values, origin: str) -> Read:
     """Read config.json's values. PretrainedError naming the field that is missing, damaged or without a counterpart."""
     model_type = values.get("model_type")
-    if model_type not in FAMILIES:
-        what = "no model_type" if model_type is None else f"model_type {model_type!r}"
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        what = "no model_type" if model_type is None else f"model_type {short(model_type)}"
         raise PretrainedError(f"{origin} has {what}; what can be read are {', '.join(FAMILIES)}.")
     family = FAMILIES[model_type]
-    for field, allowed in family.required.items():
-        value = values.get(field, allowed[0])
+    for name, allowed in family.required.items():
+        value = values.get(name, allowed[0])
         if value not in allowed:
-            raise PretrainedError(f"{origin}: {model_type} with {field} {value!r} computes something that is not here.")
-    if values.get("quantization_config") is not None:
-        raise PretrainedError(f"{origin} describes quantised weights (quantization_config), which are not read.")
+            raise PretrainedError(f"{origin}: {model_type} with {name} {value!r} computes something that is not here.")
+    for name in _QUANTISED:
+        if values.get(name) is not None:
+            raise PretrainedError(f"{origin} describes quantised weights ({name}), which are not read.")
+    if values.get("pruned_heads"):
+        raise PretrainedError(f"{origin}: pruned_heads {short(values['pruned_heads'])}: layers of other shapes.")
     try:
+        values = _without_aliases(values, family.aliases)
+        _require_alike(values)
         config = GPTConfig(**family.read(values))
     except KeyError as error:
         raise PretrainedError(f"{origin} lacks the field {error.args[0]!r}, which {model_type} needs.") from None
-    except (ConfigError, TypeError) as error:
+    except (ConfigError, TypeError, ArithmeticError) as error:
         raise PretrainedError(f"{origin} describes no model that can be built: {error}") from None
     except PretrainedError as error:
         raise PretrainedError(f"{origin}: {error}") from None
     recorded = _recorded(values, config, origin) if isinstance(values.get(RECORD), dict) else config
     return Read(recorded, config, family.layout)
+
+
+def _without_aliases(values: Values, aliases: Mapping[str, str]) -> Values:
+    """The values under their own names: what transformers takes under another name too is given once."""
+    given = dict(values)
+    for alias, name in aliases.items():
+        if alias not in values:
+            continue
+        if given.setdefault(name, values[alias]) != values[alias]:
+            raise PretrainedError(f"{name} is {short(given[name])} but {alias} {short(values[alias])}; take one out.")
+    return given
+
+
+def _require_alike(values: Values) -> None:
+    """Refuse layer_types that are no list of known kinds, one a layer."""
+    kinds = values.get("layer_types")
+    if kinds is None:
+        return
+    n_layers = values.get("num_hidden_layers")
+    if not isinstance(kinds, list) or len(kinds) != n_layers:
+        raise PretrainedError(f"layer_types is {short(kinds)}; it must be a list of one kind a layer ({n_layers}).")
+    known = ("full_attention", "sliding_attention")
+    strange = next((kind for kind in kinds if kind not in known), None)
+    if strange is not None:
+        raise PretrainedError(f"layer_types has {short(strange)}, which is not here; known are {', '.join(known)}.")
 
 
 def _recorded(values: Values, config: GPTConfig, origin: str) -> GPTConfig:
@@ -159,230 +166,4 @@ def counterpart(config: GPTConfig) -> tuple[str, list[str]]:
     return "llama", problems
 
 
-# --- GPT-2 -----------------------------------------------------------------------------------------------------
-
-
-def _read_gpt2(values: Values) -> dict[str, Any]:
-    return dict(
-        d_vocab=values["vocab_size"],
-        n_ctx=values.get("n_positions", values.get("n_ctx", 1024)),
-        d_model=values["n_embd"],
-        n_layers=values["n_layer"],
-        n_heads=values["n_head"],
-        d_mlp=values.get("n_inner"),
-        act_fn=_activation(values.get("activation_function", "gelu_new")),
-        eps=values.get("layer_norm_epsilon", 1e-5),
-        tie_word_embeddings=values.get("tie_word_embeddings", True),
-        embed_dropout=values.get("embd_pdrop", 0.1),
-        attn_dropout=values.get("attn_pdrop", 0.1),
-        resid_dropout=values.get("resid_pdrop", 0.1),
-        init_std=values.get("initializer_range", 0.02),
-    )
-
-
-def _write_gpt2(config: GPTConfig) -> dict[str, Any]:
-    return dict(
-        vocab_size=config.d_vocab,
-        n_positions=config.n_ctx,
-        n_embd=config.d_model,
-        n_layer=config.n_layers,
-        n_head=config.n_heads,
-        n_inner=config.d_mlp,
-        activation_function="linear" if config.act_fn == "identity" else config.act_fn,
-        layer_norm_epsilon=config.eps,
-        tie_word_embeddings=config.tie_word_embeddings,
-        embd_pdrop=config.embed_dropout,
-        attn_pdrop=config.attn_dropout,
-        resid_pdrop=config.resid_dropout,
-        initializer_range=config.init_std,
-    )
-
-
-# --- Llama and the models made like it -------------------------------------------------------------------------
-
-
-def _read_common(values: Values, eps: str, default_heads: int | None = None) -> dict[str, Any]:
-    base, scaling = read_rope(values)
-    groups = values.get("num_key_value_heads", default_heads)
-    return dict(
-        d_vocab=values["vocab_size"],
-        n_ctx=values["max_position_embeddings"],
-        d_model=values["hidden_size"],
-        n_layers=values["num_hidden_layers"],
-        n_heads=values["num_attention_heads"],
-        d_head=values.get("head_dim"),
-        n_key_value_heads=groups,
-        d_mlp=values["intermediate_size"],
-        act_fn=_activation(values.get("hidden_act", "silu")),
-        gated_mlp=True,
-        normalization_type="RMS",
-        eps=values.get(eps, 1e-6),
-        positional_embedding_type="rotary",
-        rotary_base=base,
-        rotary_scaling=scaling,
-        tie_word_embeddings=values.get("tie_word_embeddings", False),
-        attn_dropout=values.get("attention_dropout", 0.0) or 0.0,
-        init_std=values.get("initializer_range", 0.02) or 0.02,
-        use_bias=False,
-    )
-
-
-def _write_common(config: GPTConfig, eps: str) -> dict[str, Any]:
-    return dict(
-        vocab_size=config.d_vocab,
-        max_position_embeddings=config.n_ctx,
-        hidden_size=config.d_model,
-        num_hidden_layers=config.n_layers,
-        num_attention_heads=config.n_heads,
-        head_dim=config.d_head,
-        num_key_value_heads=config.n_key_value_heads,
-        intermediate_size=config.d_mlp,
-        hidden_act={"gelu_new": "gelu_pytorch_tanh", "identity": "linear"}.get(config.act_fn, config.act_fn),
-        tie_word_embeddings=config.tie_word_embeddings,
-        attention_dropout=config.attn_dropout,
-        initializer_range=config.init_std,
-        **{eps: config.eps},
-        **write_rope(config),
-    )
-
-
-def _biases(values: Values) -> dict[str, Any]:
-    attention, mlp = values.get("attention_bias", False), values.get("mlp_bias", False)
-    return dict(attention_bias=True if attention else None, mlp_bias=True if mlp else None)
-
-
-def _read_llama(values: Values) -> dict[str, Any]:
-    return _read_common(values, "rms_norm_eps") | _biases(values)
-
-
-def _write_llama(config: GPTConfig) -> dict[str, Any]:
-    biases = dict(attention_bias=config.qkv_has_bias, mlp_bias=config.mlp_has_bias)
-    return _write_common(config, "rms_norm_eps") | biases
-
-
-def _read_arcee(values: Values) -> dict[str, Any]:
-    read = _read_llama({"hidden_act": "relu2", "rms_norm_eps": 1e-5, **values})
-    return read | dict(gated_mlp=False)
-
-
-def _read_mistral(values: Values) -> dict[str, Any]:
-    return _read_common(values, "rms_norm_eps", 8) | dict(attention_window=values.get("sliding_window", 4096))
-
-
-def _write_mistral(config: GPTConfig) -> dict[str, Any]:
-    return _write_common(config, "rms_norm_eps") | dict(sliding_window=config.attention_window)
-
-
-def _read_qwen2(values: Values) -> dict[str, Any]:
-    read = _read_common(values, "rms_norm_eps", 32)
-    return read | dict(attention_bias="qkv", attention_window=_qwen_window(values))
-
-
-def _write_qwen2(config: GPTConfig) -> dict[str, Any]:
-    return _write_common(config, "rms_norm_eps") | _write_qwen_window(config)
-
-
-def _read_qwen3(values: Values) -> dict[str, Any]:
-    read = _read_common({"head_dim": 128, **values}, "rms_norm_eps", 32)
-    bias = True if values.get("attention_bias", False) else None
-    return read | dict(qk_norm=True, attention_bias=bias, attention_window=_qwen_window(values))
-
-
-def _write_qwen3(config: GPTConfig) -> dict[str, Any]:
-    bias = dict(attention_bias=config.qkv_has_bias)
-    return _write_common(config, "rms_norm_eps") | bias | _write_qwen_window(config)
-
-
-def _qwen_window(values: Values) -> int | None:
-    """Qwen's window, where all layers have it or none."""
-    if not values.get("use_sliding_window", False):
-        return None
-    layers, first = values["num_hidden_layers"], values.get("max_window_layers", 28)
-    kinds = values.get("layer_types")
-    windowed = [k == "sliding_attention" for k in kinds] if kinds else [i >= first for i in range(layers)]
-    if all(windowed):
-        return values.get("sliding_window", 4096)
-    if not any(windowed):
-        return None
-    raise PretrainedError("some layers have a sliding window and others none; here a window is every layer's.")
-
-
-def _write_qwen_window(config: GPTConfig) -> dict[str, Any]:
-    if config.attention_window is None:
-        return dict(use_sliding_window=False, layer_types=["full_attention"] * config.n_layers)
-    return dict(
-        use_sliding_window=True,
-        sliding_window=config.attention_window,
-        max_window_layers=0,
-        layer_types=["sliding_attention"] * config.n_layers,
-    )
-
-
-def _read_starcoder2(values: Values) -> dict[str, Any]:
-    read = _read_common({"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, **values}, "norm_epsilon", 2)
-    bias = values.get("use_bias", True)
-    return read | dict(
-        gated_mlp=False,
-        normalization_type="LN",
-        use_bias=True,
-        attention_bias=None if bias else False,
-        mlp_bias=None if bias else False,
-        attention_window=values.get("sliding_window"),
-        tie_word_embeddings=values.get("tie_word_embeddings", True),
-        embed_dropout=values.get("embedding_dropout", 0.0),
-        resid_dropout=values.get("residual_dropout", 0.0),
-    )
-
-
-def _write_starcoder2(config: GPTConfig) -> dict[str, Any]:
-    return _write_common(config, "norm_epsilon") | dict(
-        use_bias=config.qkv_has_bias or config.attn_out_has_bias or config.mlp_has_bias,
-        sliding_window=config.attention_window,
-        embedding_dropout=config.embed_dropout,
-        residual_dropout=config.resid_dropout,
-    )
-
-
-def _read_stablelm(values: Values) -> dict[str, Any]:
-    read = _read_common({"layer_norm_eps": 1e-5, **values}, "layer_norm_eps", 32)
-    qkv = "qkv" if values.get("use_qkv_bias", False) else False
-    return read | dict(normalization_type="LN", use_bias=True, attention_bias=qkv, mlp_bias=False)
-
-
-def _write_stablelm(config: GPTConfig) -> dict[str, Any]:
-    written = _write_common(config, "layer_norm_eps")
-    written.pop("head_dim")  # always hidden_size / num_attention_heads there
-    written["rope_parameters"] = {**written["rope_parameters"], "partial_rotary_factor": 1.0}
-    return written | dict(use_qkv_bias=config.qkv_has_bias, qk_layernorm=False, use_parallel_residual=False)
-
-
-def _activation(name: Any) -> str:
-    if name not in ACTIVATIONS:
-        raise PretrainedError(f"the activation {name!r} is not here{nearest(str(name), ACTIVATIONS)}")
-    return ACTIVATIONS[name]
-
-
-FAMILIES: dict[str, Family] = {
-    "gpt2": Family(
-        "GPT2LMHeadModel",
-        GPT2,
-        _read_gpt2,
-        _write_gpt2,
-        {"scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,), "add_cross_attention": (False,)},
-    ),
-    "llama": Family("LlamaForCausalLM", LLAMA, _read_llama, _write_llama, {}),
-    "mistral": Family("MistralForCausalLM", LLAMA, _read_mistral, _write_mistral, {}),
-    "qwen2": Family("Qwen2ForCausalLM", LLAMA, _read_qwen2, _write_qwen2, {}),
-    "qwen3": Family("Qwen3ForCausalLM", LLAMA, _read_qwen3, _write_qwen3, {}),
-    "arcee": Family("ArceeForCausalLM", LLAMA, _read_arcee, _write_llama, {}),
-    "starcoder2": Family("Starcoder2ForCausalLM", LLAMA, _read_starcoder2, _write_starcoder2, {}),
-    "stablelm": Family(
-        "StableLmForCausalLM",
-        LLAMA,
-        _read_stablelm,
-        _write_stablelm,
-        {"qk_layernorm": (False,), "use_parallel_residual": (False,)},
-    ),
-}
-
-__all__ = ["FAMILIES", "RECORD", "Family", "counterpart", "read_config", "write_config"]
+__all__ = ["FAMILIES", "RECORD", "Read", "counterpart", "read_config", "write_config"]

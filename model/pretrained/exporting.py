@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from model.pretrained.configs import RECORD, read_config, write_config
+from model.pretrained.files import PretrainedError
 from model.pretrained.layouts import HEAD
-from model.pretrained.sources import BIN, INDEX, WEIGHTS, PretrainedError
+from model.pretrained.sources import BIN, INDEX, WEIGHTS
 
 if TYPE_CHECKING:
     from model.gpt import GPT

@@ -33,11 +33,13 @@ class Slot:
 @dataclass(frozen=True)
 class Layout:
     """One architecture's names. ``build`` lists (bare name, slot) of a config, matrices as torch's Linear has them;
-    ``conv1d`` says of the shapes in a file whether its matrices are the other way round."""
+    ``conv1d`` says of the shapes in a file whether its matrices are the other way round; ``head`` is the unembedding's
+    name."""
 
     build: Callable[[GPTConfig], Iterator[tuple[str, Slot]]]
     body: str
     conv1d: Callable[[Shapes], bool] = lambda shapes: False
+    head: str = HEAD
 
     def slots(self, config: GPTConfig, shapes: Shapes | None = None) -> dict[str, Slot]:
         """Bare name -> slot. shapes: those of the file being read; without them, as transformers writes."""
@@ -46,12 +48,12 @@ class Layout:
         if turned:
             found = {name: _turned(slot) if _is_inner_matrix(slot) else slot for name, slot in found.items()}
         if not config.tie_word_embeddings:
-            found[HEAD] = Slot("unembed.weight", (config.d_vocab, config.d_model))
+            found[self.head] = Slot("unembed.weight", (config.d_vocab, config.d_model))
         return found
 
     def full_name(self, bare: str) -> str:
         """As transformers writes it."""
-        return bare if bare == HEAD else self.body + bare
+        return bare if bare == self.head else self.body + bare
 
 
 def _is_inner_matrix(slot: Slot) -> bool:

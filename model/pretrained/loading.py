@@ -12,8 +12,9 @@ import torch
 from model.config import GPTConfig
 from model.pretrained.accounting import Placed, account
 from model.pretrained.configs import Read, read_config
+from model.pretrained.files import PretrainedError
 from model.pretrained.layouts import GPT2
-from model.pretrained.sources import PretrainedError, Source, locate
+from model.pretrained.sources import Source, locate
 from model.pretrained.tensors import Stored, stored_tensors
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ def from_pretrained(
     """
     wanted = _dtype(dtype)
     source = locate(name, on_download=on_download)
+    if source.adapter is not None:
+        raise PretrainedError(
+            f"{source.adapter} holds an adapter (adapter_config.json), which is not merged here: merge it with peft "
+            "(merge_and_unload, save_pretrained), and open that."
+        )
     read, stored, tokenizer = _open(source)
     placed = account(
         stored, read.layout, read.stored, str(source.weights[0] if len(source.weights) == 1 else source.folder)
@@ -94,8 +100,7 @@ def _open(source: Source) -> Opened:
     if source.kind == "gguf":
         from model.pretrained.gguf import read_gguf
 
-        values, stored, tokenizer = read_gguf(source)
-        return read_config(values, str(source.weights[0])), stored, tokenizer
+        return read_gguf(source)
     if source.kind == "nanogpt":
         from model.pretrained.nanogpt import read_nanogpt
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.config import ConfigError, GPTConfig
-from model.pretrained.sources import PretrainedError, Source
+from model.pretrained.files import PretrainedError
+from model.pretrained.sources import Source
 from model.pretrained.tensors import Stored, from_state_dict, torch_file
 
 _FIELDS = {

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from model.pretrained.files import PretrainedError, read_json, read_object, require_regular
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 BIN = "pytorch_model.bin"
 BIN_INDEX = "pytorch_model.bin.index.json"
+ADAPTER = "adapter_config.json"
+_ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 TELL_SECONDS = 0.25
 
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
 _SHARD = re.compile(r".*-(\d{5})-of-(\d{5})\.(safetensors|bin)")
+_SPLIT = re.compile(r"(.*)-(\d{5})-of-(\d{5})\.gguf")
 _SMALL_FILES = ["*.json", "*.txt", "tokenizer.model", "*.tiktoken"]
 
 Kind = Literal["safetensors", "bin", "gguf", "nanogpt"]
-
-
-class PretrainedError(ValueError):
-    """A model that cannot be read or written as asked; the sentence says which file, tensor or field, and why."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Source:
 
     name: as it was asked for. config: config.json (None where the weights' own file holds it: GGUF, nanoGPT).
     index: tensor name -> file name, for weights in several files that say so.
+    adapter: the folder of an adapter (LoRA) that belongs on these weights.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Source:
     weights: tuple[Path, ...]
     config: dict[str, Any] | None
     index: dict[str, str] | None = None
+    adapter: Path | None = None
 
 
 def is_hub_name(name: str) -> bool:
@@ -64,7 +66,7 @@ def locate(
     """
     text = os.fspath(name)
     path = Path(text).expanduser()
-    if path.is_file():
+    if os.path.lexists(path) and not path.is_dir():
         return _of_file(text, path)
     if not path.is_dir():
         if not is_hub_name(text):
@@ -74,6 +76,7 @@ def locate(
 
 
 def _of_file(name: str, path: Path) -> Source:
+    require_regular(path)
     if path.suffix == ".gguf":
         return Source(name, path.parent, "gguf", (path,), None)
     if path.suffix in (".pt", ".pth", ".ckpt"):
@@ -83,41 +86,77 @@ def _of_file(name: str, path: Path) -> Source:
 
 def _of_folder(name: str, folder: Path, weights: bool) -> Source:
     config_path = folder / "config.json"
-    if not config_path.is_file():
-        ggufs, checkpoint = sorted(folder.glob("*.gguf")), folder / "ckpt.pt"
-        if len(ggufs) == 1:
-            return Source(name, folder, "gguf", (ggufs[0],), None)
-        if len(ggufs) > 1:
-            listed = ", ".join(p.name for p in ggufs)
-            raise PretrainedError(f"{folder} holds several GGUF files ({listed}); name one of them.")
-        if checkpoint.is_file():
-            return Source(name, folder, "nanogpt", (checkpoint,), None)
+    if not _there(config_path):
+        if _there(folder / ADAPTER):
+            return _of_adapter(name, folder, weights)
+        gguf = _gguf(folder)
+        if gguf is not None:
+            return Source(name, folder, "gguf", (gguf,), None)
+        if _there(folder / "ckpt.pt"):
+            return Source(name, folder, "nanogpt", (folder / "ckpt.pt",), None)
         raise PretrainedError(f"{folder} holds no model: there is no config.json in it.")
-    config = read_json(config_path)
-    if not isinstance(config, dict):
-        raise PretrainedError(f"{config_path} holds no JSON object, so it is no model's config.")
+    config = read_object(config_path)
     kind, files, index = _weight_files(folder)
     if weights and not files:
-        ggufs = sorted(folder.glob("*.gguf"))
-        if len(ggufs) == 1:
-            return Source(name, folder, "gguf", (ggufs[0],), None)
+        gguf = _gguf(folder)
+        if gguf is not None:
+            return Source(name, folder, "gguf", (gguf,), None)
+        if _there(folder / ADAPTER):
+            return _of_adapter(name, folder, weights)
         raise PretrainedError(f"{folder} holds a config but no weights ({WEIGHTS} or {BIN}).")
-    return Source(name, folder, kind, files, config, index)
+    return Source(name, folder, kind, files, config, index, folder if _there(folder / ADAPTER) else None)
+
+
+def _of_adapter(name: str, folder: Path, weights: bool) -> Source:
+    """An adapter alone, on the base model that it names, where that is a folder on this machine."""
+    base = read_object(folder / ADAPTER).get("base_model_name_or_path")
+    mend = f"Save the base model's config.json and weights into {folder}, or merge it with peft (merge_and_unload)"
+    if not isinstance(base, str) or not base:
+        raise PretrainedError(f"{folder} holds an adapter alone ({ADAPTER}), and names no base model. {mend}.")
+    path = Path(base).expanduser()
+    if not (path / "config.json").is_file():
+        raise PretrainedError(
+            f"{folder} holds an adapter alone ({ADAPTER}); its base model {base!r} is no model's folder here. {mend}."
+        )
+    source = _of_folder(name, path, weights)
+    if source.adapter is not None or source.kind == "gguf":
+        what = "is a GGUF file" if source.kind == "gguf" else "has an adapter of its own"
+        raise PretrainedError(f"{folder} holds an adapter on {path}, which {what}. {mend}.")
+    return replace(source, adapter=folder)
+
+
+def _there(path: Path) -> bool:
+    """Whether something has this name; it must then be a regular file that may be read."""
+    if not os.path.lexists(path):
+        return False
+    require_regular(path)
+    return True
+
+
+def _gguf(folder: Path) -> Path | None:
+    """The GGUF file of a folder: the only one, or the first part of one that was split."""
+    found = sorted(folder.glob("*.gguf"))
+    first = [p for p in found if (m := _SPLIT.fullmatch(p.name)) is None or int(m[2]) == 1] or found[:1]
+    if len(first) > 1:
+        listed = ", ".join(p.name for p in first)
+        raise PretrainedError(f"{folder} holds several GGUF files ({listed}); name one of them.")
+    return first[0] if first else None
 
 
 def _weight_files(folder: Path) -> tuple[Kind, tuple[Path, ...], dict[str, str] | None]:
     """safetensors before .bin, one file before several."""
     choices: tuple[tuple[Kind, str, str], ...] = (("safetensors", WEIGHTS, INDEX), ("bin", BIN, BIN_INDEX))
     for kind, single, index in choices:
-        if (folder / single).is_file():
+        if _there(folder / single):
             return kind, (folder / single,), None
-        if (folder / index).is_file():
+        if _there(folder / index):
             return kind, *_indexed(folder, folder / index)
-        shards = sorted(p for p in folder.glob(f"*{Path(single).suffix}") if _SHARD.fullmatch(p.name))
+        found = [p for p in sorted(folder.glob(f"*{Path(single).suffix}")) if p.name not in _ADAPTER_WEIGHTS]
+        shards = [p for p in found if _SHARD.fullmatch(p.name)]
         if shards:
             _require_whole(folder, shards)
             return kind, tuple(shards), None
-        others = [p for p in sorted(folder.glob(f"*{Path(single).suffix}")) if p.stem != "training_args"]
+        others = [p for p in found if p.stem != "training_args"]
         if len(others) == 1 and kind == "safetensors":
             return kind, (others[0],), None
     return "safetensors", (), None
@@ -132,7 +171,7 @@ def _indexed(folder: Path, path: Path) -> tuple[tuple[Path, ...], dict[str, str]
     for name in names:
         if Path(name).name != name:
             raise PretrainedError(f"{path} points out of its folder, to {name!r}.")
-        if not (folder / name).is_file():
+        if not _there(folder / name):
             raise PretrainedError(f"{folder} lacks {name}, which {path.name} lists.")
     return tuple(folder / name for name in names), index
 
@@ -142,19 +181,12 @@ def _require_whole(folder: Path, shards: list[Path]) -> None:
     total = int(matches[0][2])
     present = {int(m[1]) for m in matches}
     absent = [n for n in range(1, total + 1) if n not in present]
-    if absent or {int(m[2]) for m in matches} != {total}:
-        raise PretrainedError(f"{folder} holds {len(present)} of the {total} files of its weights; part {absent[:1]} "
-                              "is missing.")  # fmt: skip
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file, or PretrainedError naming it."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise PretrainedError(f"{path} is no JSON file: {error}") from None
-    except OSError as error:
-        raise PretrainedError(f"{path} cannot be read: {error.strerror}.") from None
+    if {int(m[2]) for m in matches} != {total}:
+        raise PretrainedError(f"{folder} holds parts of several models ({shards[0].name}, {shards[-1].name}).")
+    if absent:
+        raise PretrainedError(
+            f"{folder} holds {len(present)} of the {total} files of its weights; part {absent[0]} is missing."
+        )
 
 
 # --- the hub ---------------------------------------------------------------------------------------------------
@@ -177,7 +209,7 @@ def download(name: str, *, weights: bool = True, on_download: Callable[[int, int
 
     try:
         folder = fetch(_SMALL_FILES + (["*.safetensors"] if weights else []))
-        if weights and not _weight_files(folder)[1]:
+        if weights and not _has_weights(folder):
             folder = fetch([*_SMALL_FILES, "pytorch_model*.bin"])
     except errors.GatedRepoError:
         raise PretrainedError(
@@ -195,9 +227,13 @@ def download(name: str, *, weights: bool = True, on_download: Callable[[int, int
         if type(error).__module__.partition(".")[0] not in ("httpx", "httpcore", "requests", "urllib3"):
             raise
         raise PretrainedError(_offline(name, error)) from None
-    if weights and not _weight_files(folder)[1]:
+    if weights and not _has_weights(folder):
         raise PretrainedError(f"{_offline(name, None)} The cache holds its config, but no weights.")
     return folder
+
+
+def _has_weights(folder: Path) -> bool:
+    return bool(_weight_files(folder)[1]) or (folder / ADAPTER).exists()
 
 
 def _told(on_download: Callable[[int, int], None], fetch: Callable[[type], str]) -> str:

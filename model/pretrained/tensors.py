@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.pretrained.sources import PretrainedError, Source
+from model.pretrained.files import PretrainedError
+from model.pretrained.sources import Source
 
 WRAPPERS = ("module.", "_orig_mod.", "model.", "transformer.")
 """What DataParallel, torch.compile and a model around the decoder put before a tensor's name."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.pretrained.sources import PretrainedError, read_json
+from model.pretrained.files import PretrainedError, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.pretrained.sources import PretrainedError, read_json
+from model.pretrained.files import PretrainedError, read_json
 from model.pretrained.tokenizer import PretrainedTokenizer, TokenListTokenizer, byte_alphabet
 
 if TYPE_CHECKING:

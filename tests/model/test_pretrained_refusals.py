@@ -129,7 +129,7 @@ def test_configs_that_do_not_fit_are_named(folder: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (dict(rope_parameters={"rope_type": "longrope", "rope_theta": 1e4}), "rope_type 'longrope' has no counterpart"),
+        (dict(rope_parameters={"rope_type": "mrope", "rope_theta": 1e4}), "rope_type 'mrope' has no counterpart"),
         (dict(rope_parameters={"rope_theta": 1e4, "partial_rotary_factor": 0.5}), r"partial_rotary_factor is 0\.5"),
         (dict(rope_parameters={"rope_type": "linear", "rope_theta": 1e4}), "lacks the field 'factor'"),
     ],
