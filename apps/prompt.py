@@ -38,10 +38,10 @@ def displays_of(tokenizer: Any, ids: Any) -> list[str]:
 
     A model's vocabulary may have rows that no text uses; those show as #id.
     """
-    from lab.tokenizers import token_labels
+    from lab.tokenizers import vocabulary_labels
 
     ids = [int(i) for i in ids]
-    known = iter(token_labels(tokenizer, [i for i in ids if i < tokenizer.vocab_size]))
+    known = iter(vocabulary_labels(tokenizer, [i for i in ids if i < tokenizer.vocab_size]))
     return [next(known).display if i < tokenizer.vocab_size else f"#{i}" for i in ids]
 
 

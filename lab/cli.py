@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -131,10 +130,12 @@ def _tell(message: Warning | str, *where: Any, **more: Any) -> None:
 
 def _sentence(problem: Exception) -> str:
     """An exception as one clear sentence."""
+    from model.tokenizer import UnknownCharacters
+
     if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
         return f"{problem.strerror}: {problem.filename}"
-    if type(problem).__name__ == "UnknownCharacters":  # of an option that offers no --unknown
-        return re.sub(r" Leave them out .*?, or train", " Leave them out, or train", str(problem))
+    if isinstance(problem, UnknownCharacters):  # of an option that offers no --unknown
+        return problem.sentence(skip="", replace="")
     return " ".join(str(problem).split()) or type(problem).__name__
 
 

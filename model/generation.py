@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from model.decoding import TokenPass
 from model.kv_cache import KVCache, LayerCache
-from model.prompts import Prompts, TextStream
+from model.prompts import Prompts
 from model.sampling import (
     SamplingConfig,
     SamplingError,
@@ -32,6 +32,7 @@ from model.sampling import (
     filtered_logits,
     seen_tokens,
 )
+from model.text_stream import TextStream
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -61,7 +62,8 @@ Stop = int | str
 class Step:
     """One generated token.
 
-    text: what the token adds to the text; "" without a tokenizer, or while a character's bytes are incomplete.
+    text: what the token adds to the text; "" without a tokenizer, or while a character's bytes are incomplete. Joined
+    over all steps it is the decoded text of their tokens.
     probability, logprob (nats), entropy (nats), top: of the model's own distribution, before temperature and
     filters. top: the likeliest tokens as (id, probability), likeliest first.
     sampled_probability: of this token in the filtered distribution it was drawn from.
@@ -162,7 +164,7 @@ def stream(
     if len(prompts.rows) != 1:
         raise ValueError(f"stream takes one prompt, not {len(prompts.rows)}; generate takes a batch.")
     decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
-    return _steps(model, decoder, prompts.rows[0], n_top)
+    return _steps(model, decoder, [] if prompts.bos_added[0] else prompts.rows[0], n_top)
 
 
 def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iterator[Step]:

@@ -54,11 +54,14 @@ class Prompts:
             )
 
     def _read(self, input: Any, attention_mask: Tensor | None) -> list[list[int]]:
+        is_list = isinstance(input, (list, tuple)) and len(input) > 0 and all(_is_row(row) for row in input)
+        if attention_mask is not None and (self.is_text or is_list):
+            raise ValueError("attention_mask goes with ids [batch, pos]; texts and lists get a mask of their own.")
         if self.is_text:
             if self.model.tokenizer is None:
                 raise ValueError("This model has no tokenizer: give token ids, or set model.tokenizer.")
             return [list(self.model.tokenizer.encode(text)) for text in ([input] if self.is_one else input)]
-        if isinstance(input, (list, tuple)) and input and all(_is_row(row) for row in input):
+        if is_list:
             return [_ids(row) for row in input]
         tokens = torch.as_tensor(input)
         if tokens.numel() == 0:
@@ -101,25 +104,3 @@ def _ids(row: Any) -> list[int]:
         raise ValueError(f"Token ids must be whole numbers [pos]; these are {list(tensor.shape)} {tensor.dtype}.")
     ids: list[int] = tensor.tolist()
     return ids
-
-
-class TextStream:
-    """Turns ids into text as they come, holding back the bytes of an incomplete character."""
-
-    LONGEST = 4  # tokens a character can be spread over: UTF-8 has at most four bytes
-
-    def __init__(self, tokenizer: Any, prompt: list[int]):
-        self.tokenizer = tokenizer
-        self.before = prompt[-self.LONGEST :]  # context: some tokenizers write a token's space only between tokens
-        self.pending: list[int] = []
-
-    def add(self, token: int, is_last: bool) -> str:
-        if self.tokenizer is None:
-            return ""
-        self.pending.append(token)
-        context = self.tokenizer.decode(self.before)
-        text = self.tokenizer.decode(self.before + self.pending)
-        if text.endswith("\ufffd") and len(self.pending) < self.LONGEST and not is_last:
-            return ""
-        self.before, self.pending = self.pending, []
-        return text[len(context) :]

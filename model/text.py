@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.tokenizer import Tokenizer
+
 
 class TextMethods:
     """Mixed into GPT; reads ``self.tokenizer`` (``encode(text) -> ids``, ``decode(ids) -> text``)."""
@@ -20,6 +22,8 @@ class TextMethods:
         if isinstance(input, str):
             input = [input]
         if isinstance(input, (list, tuple)) and input and isinstance(input[0], (str, list, tuple)):
+            if attention_mask is not None:
+                raise ValueError("attention_mask goes with ids [batch, pos]; texts and lists get a mask of their own.")
             rows = [self._encode(row) if isinstance(row, str) else list(row) for row in input]
             return self._left_padded(rows)
         tokens = input if isinstance(input, Tensor) else torch.as_tensor(input)
@@ -71,15 +75,29 @@ class TextMethods:
         tokens, mask = tokens.to(self.device), mask.to(self.device)
         return tokens, None if bool(mask.all()) else mask
 
-    def to_tokens(self, input: Any, prepend_bos: bool = False, **_: Any) -> Tensor:
-        """Token ids [batch, pos] of a text or texts. Nothing is prepended unless asked for."""
+    def to_tokens(self, input: Any, prepend_bos: bool = False) -> Tensor:
+        """Token ids [batch, pos] of a text, of texts of equal length, or of ids. Nothing is prepended unless asked for.
+
+        Raises ValueError for texts of unequal length: their ids would be padded, and mean something only with the
+        mask that goes with them. ``as_tokens`` gives both; the model itself takes the texts.
+        """
+        rows = [input] if isinstance(input, str) else input
         if prepend_bos:
             bos = getattr(self.tokenizer, "bos_id", None)
             if bos is None:
                 raise ValueError("prepend_bos: this model's tokenizer has no beginning-of-sequence token.")
-            texts = [input] if isinstance(input, str) else input
-            return self.as_tokens([[bos, *self._encode(text)] for text in texts])[0]
-        return self.as_tokens(input)[0]
+            if not isinstance(rows, (list, tuple)) or not all(isinstance(row, str) for row in rows):
+                raise ValueError("prepend_bos goes with a text or a list of texts; put its id before ids yourself.")
+            rows = [[bos, *self._encode(row)] for row in rows]
+        tokens, mask = self.as_tokens(rows)
+        if mask is not None:
+            lengths = ", ".join(str(n) for n in mask.sum(-1).tolist()[:8])
+            raise ValueError(
+                f"to_tokens: the inputs have unequal numbers of tokens ({lengths}), so their ids would be padded, and "
+                "the padding read as text by whoever has no mask. Give the texts to the model itself, or take "
+                "tokens, attention_mask = model.as_tokens(texts)."
+            )
+        return tokens
 
     def to_string(self, tokens: Any) -> Any:
         """The text of token ids [pos]; a list of texts for [batch, pos]."""
@@ -92,12 +110,16 @@ class TextMethods:
             return [self.tokenizer.decode(row) for row in ids]
         return self.tokenizer.decode(list(ids))
 
-    def to_str_tokens(self, input: Any, **_: Any) -> list[str]:
-        """The text of each token of one input."""
-        tokens, _mask = self.as_tokens(input)
+    def to_str_tokens(self, input: Any, prepend_bos: bool = False) -> list[str]:
+        """The text of each token of one input; bytes that are no whole character as U+FFFD."""
+        tokens = self.to_tokens(input, prepend_bos=prepend_bos)
         if tokens.shape[0] != 1:
             raise ValueError(f"to_str_tokens takes one input; this one has {tokens.shape[0]} rows.")
-        return [self.to_string(token) for token in tokens[0].tolist()]
+        ids = tokens[0].tolist()
+        if not isinstance(self.tokenizer, Tokenizer):
+            return [self.to_string(token) for token in ids]
+        pieces = self.tokenizer.pieces(ids)
+        return [p if isinstance(p, str) else p.decode("utf-8", errors="replace") for p in pieces]
 
     def to_single_token(self, text: str) -> int:
         """The id of a text that is exactly one token."""

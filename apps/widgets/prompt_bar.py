@@ -33,9 +33,8 @@ def _trim() -> None:
 def unknown_sentence(error: ValueError) -> str:
     """What of a text its tokenizer does not know, in the reader's language; "" where the error is another one."""
     from lab.tokenizers import UnknownCharacters
-    from model.pretrained.tokenizer import UnknownText
 
-    if not isinstance(error, UnknownCharacters | UnknownText):
+    if not isinstance(error, UnknownCharacters):
         return ""
     characters = error.characters
     shown = ", ".join(f"{c!r} (U+{ord(c):04X})" if len(c) == 1 else repr(c) for c in characters[:8])
@@ -66,7 +65,6 @@ def prompt_bar(tokenizer: Any, default: str, examples: Sequence[str], *, n_ctx: 
             None: no cut (generation slides its window).
     """
     from lab.tokenizers import UnknownCharacters
-    from model.pretrained.tokenizer import UnknownText
 
     selection.follow("prompt", default)
     selection.prepare_text("prompt", default)
@@ -93,7 +91,7 @@ def prompt_bar(tokenizer: Any, default: str, examples: Sequence[str], *, n_ctx: 
     try:
         try:
             prompt = tokenize(tokenizer, text)
-        except (UnknownCharacters, UnknownText) as error:
+        except UnknownCharacters as error:
             unknown = _unknown_offer(error)
             if unknown == "error":
                 return None

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lab.analysis.prompts import as_array, resolve_layer, resolve_token, resolve_top_k, token_texts, vocabulary_texts
+from lab.analysis.prompts import as_array, resolve_layer, resolve_token, resolve_top_k, token_name, vocabulary_texts
 from lab.analysis.results import Result, frame, grid
 from lab.analysis.sites import resolve_site, resolve_units
 
@@ -172,7 +172,7 @@ def head_tokens(model: GPT, layer: int, head: int, token: int | str, top_k: int 
         read = model.W_E[index]
         read = read if model.config.norm_placement == "post" else block.ln1.unwatched(read)
         written = read @ block.attn.W_V[head // group] @ block.attn.W_O[head]
-    return _effects(model, written, f"L{at}H{head} at “{token_texts(model, [index])[0]}”", top_k)
+    return _effects(model, written, f"L{at}H{head} at “{token_name(model, index)}”", top_k)
 
 
 def _effects(model: GPT, written: Tensor, source: str, top_k: int) -> TokenEffects:

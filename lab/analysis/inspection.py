@@ -9,6 +9,7 @@ from lab.analysis.contributions import logit_contributions
 from lab.analysis.lens import logit_lens
 from lab.analysis.predictions import token_predictions
 from lab.analysis.prompts import Prompt, prompt_ids, resolve_position
+from lab.tokenizers import partial_bytes
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -27,10 +28,11 @@ def inspect_prompt(
     """Tokens, next-token prediction, logit lens, contributions and attention of one prompt, ready for strict
     JSON.
 
-    tokens         list of {index, id, text, display, probability, surprisal}; text as it is, display with white space
-                   and partial bytes made visible; probability of each given what precedes it, surprisal in nats,
+    tokens         list of {index, id, text, bytes, display, probability, surprisal}; text as it is, bytes (hexadecimal)
+                   of a token that is no whole character, else None, display with white space and partial bytes made
+                   visible; probability of each given what precedes it, surprisal in nats,
                    None for the first
-    next_token     list of {id, text, display, probability}, the likeliest after ``position`` first
+    next_token     list of {id, text, bytes, display, probability}, the likeliest after ``position`` first
     logit_lens     ``LogitLens.to_dict()``
     contributions  ``LogitContributions.to_dict()`` for ``token`` (default: the likeliest) less ``versus``
     attention      ``AttentionPatterns.to_dict()``
@@ -47,7 +49,13 @@ def inspect_prompt(
 
     def named(token_id: int, display: str) -> dict[str, Any]:
         known = model.tokenizer is not None and token_id < model.tokenizer.vocab_size
-        return {"id": token_id, "text": model.tokenizer.decode([token_id]) if known else display, "display": display}
+        partial = partial_bytes(model.tokenizer, token_id) if known else None
+        return {
+            "id": token_id,
+            "text": model.tokenizer.decode([token_id]) if known else display,
+            "bytes": None if partial is None else partial.hex(),
+            "display": display,
+        }
 
     return {
         "tokens": [

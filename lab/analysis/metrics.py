@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lab.analysis.lens import read_stream
-from lab.analysis.prompts import resolve_position, resolve_token, token_texts
+from lab.analysis.prompts import resolve_position, resolve_token, token_name
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -85,7 +85,7 @@ def read_metric(model: GPT, metric: Metric, length: int) -> Reading:
 def _of_tokens(model: GPT, metric: LogitDifference | Logit | LogProbability, length: int) -> Reading:
     at = resolve_position(metric.position, length)
     answer = resolve_token(model, metric.answer, "answer")
-    said = token_texts(model, [answer])[0]
+    said = token_name(model, answer)
     if isinstance(metric, LogProbability):
         return Reading(
             f"log p of “{said}”",
@@ -98,7 +98,7 @@ def _of_tokens(model: GPT, metric: LogitDifference | Logit | LogProbability, len
         tokens.append(resolve_token(model, metric.wrong, "wrong"))
         if tokens[0] == tokens[1]:
             raise ValueError(f"answer and wrong are the same token, “{said}”: their difference is always 0.")
-        name = f"logit of “{said}” less that of “{token_texts(model, tokens[1:])[0]}”"
+        name = f"logit of “{said}” less that of “{token_name(model, tokens[1])}”"
 
     def read(stream: Tensor) -> Tensor:
         logits = read_stream(model, stream[:, -1], tokens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from lab.tokenizers import TokenLabel
     from model.gpt import GPT
 
 Prompt = str | Sequence[int] | Sequence[str] | Tensor | np.ndarray
@@ -127,28 +128,39 @@ def resolve_choice(value: str, allowed: Sequence[str], what: str) -> str:
 
 
 def token_texts(model: GPT, ids: Iterable[int]) -> tuple[str, ...]:
-    """How each token of a sequence is displayed (white space and partial bytes made visible), not escaped for
-    HTML.
+    """How each token of a text is displayed (white space and partial bytes made visible), not escaped for HTML.
 
     Without a tokenizer, or for a padding row of the vocabulary that no text uses, a token shows as its
     number.
     These are for reading: what is computed with is the ids.
     """
+    from lab.tokenizers import token_labels
+
+    return _displays(model, ids, token_labels)
+
+
+def token_name(model: GPT, index: int) -> str:
+    """How a token that stands for itself is displayed: as it is in the middle of a text."""
+    from lab.tokenizers import vocabulary_labels
+
+    return _displays(model, [index], vocabulary_labels)[0]
+
+
+def _displays(model: GPT, ids: Iterable[int], label: Callable[..., list[TokenLabel]]) -> tuple[str, ...]:
     ids = [int(index) for index in ids]
     tokenizer = model.tokenizer
     if tokenizer is None:
         return tuple(str(index) for index in ids)
-    from lab.tokenizers import token_labels
-
-    known = [index for index in ids if index < tokenizer.vocab_size]
-    shown = iter(token_labels(tokenizer, known))
+    shown = iter(label(tokenizer, [index for index in ids if index < tokenizer.vocab_size]))
     return tuple(next(shown).display if index < tokenizer.vocab_size else f"#{index}" for index in ids)
 
 
 def vocabulary_texts(model: GPT, ids: np.ndarray) -> np.ndarray:
     """The display text of every id in an array; same shape, dtype object."""
+    from lab.tokenizers import vocabulary_labels
+
     distinct, where = np.unique(ids, return_inverse=True)
-    texts = np.array(token_texts(model, distinct.tolist()), dtype=object)
+    texts = np.array(_displays(model, distinct.tolist(), vocabulary_labels), dtype=object)
     return texts[where].reshape(ids.shape)
 
 

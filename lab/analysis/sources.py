@@ -16,6 +16,7 @@ from lab.analysis.prompts import (
     resolve_layer,
     resolve_position,
     resolve_token,
+    token_name,
     token_texts,
     watch,
 )
@@ -108,8 +109,8 @@ def source_contributions(
         position=at,
         token=wanted,
         versus=-1 if against is None else against,
-        token_text=token_texts(model, [wanted])[0],
-        versus_text="" if against is None else token_texts(model, [against])[0],
+        token_text=token_name(model, wanted),
+        versus_text="" if against is None else token_name(model, against),
         tokens=as_array(ids[0]),
         token_texts=token_texts(model, ids[0].tolist()),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 from lab.commands.writing import check_seed
-from lab.tokenizers import UnknownCharacters
+from lab.tokenizers import UnknownCharacters, partial_bytes
 from model.sampling import SamplingConfig
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def read_prompt(model: GPT, prompt: str, unknown: Unknown) -> list[int]:
     try:
         ids = list(model.tokenizer.encode(prompt, unknown=unknown))
     except UnknownCharacters as problem:
-        raise ValueError(re.sub(r"unknown='(\w+)'", r"--unknown \1", str(problem))) from problem
+        raise ValueError(problem.sentence("--unknown skip", "--unknown replace")) from problem
     if not ids:
         raise ValueError(f"Nothing of the prompt {prompt!r} is left once its unknown characters are skipped.")
     return ids
@@ -117,11 +116,23 @@ def _row(model: GPT, step: Step) -> dict[str, Any]:
     return {
         "id": step.token,
         "text": step.text,
+        "bytes": _bytes(model, step.token),
         "probability": step.probability,
         "sampled_probability": step.sampled_probability,
         "entropy": step.entropy,
         "alternatives": [
-            {"id": token, "text": model.tokenizer.decode([token]), "probability": probability}
+            {
+                "id": token,
+                "text": model.tokenizer.decode([token]),
+                "bytes": _bytes(model, token),
+                "probability": probability,
+            }
             for token, probability in step.top
         ],
     }
+
+
+def _bytes(model: GPT, token: int) -> str | None:
+    """The bytes of a token that is no whole character, in hexadecimal digits; None for any other."""
+    partial = partial_bytes(model.tokenizer, token)
+    return None if partial is None else partial.hex()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import json
 from pathlib import Path
 from typing import Any
 
-from lab.tokenizers.base import Piece, Tokenizer, Unknown, UnknownCharacters, id_dtype
 from lab.tokenizers.bytelevel import BPETokenizer, ByteTokenizer
-from lab.tokenizers.labels import TokenLabel, token_labels
+from lab.tokenizers.labels import TokenLabel, partial_bytes, token_labels, vocabulary_labels
 from lab.tokenizers.vocabulary import CharTokenizer, SymbolTokenizer, VocabularyTokenizer, WordTokenizer
+from model.pretrained.files import read_json
+from model.tokenizer import Piece, Tokenizer, Unknown, UnknownCharacters, id_dtype
 
 __all__ = [
     "BPETokenizer",
@@ -26,10 +26,12 @@ __all__ = [
     "WordTokenizer",
     "id_dtype",
     "load_tokenizer",
+    "partial_bytes",
     "token_labels",
     "tokenizer_from_dict",
     "tokenizer_specs",
     "train_tokenizer",
+    "vocabulary_labels",
 ]
 
 _KINDS: dict[str, type[Tokenizer]] = {
@@ -72,9 +74,9 @@ def _size(spec: str, argument: str) -> int:
 
 
 def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
-    """Rebuild what `Tokenizer.to_dict` described."""
+    """Rebuild what `Tokenizer.to_dict` described. ValueError when the description is damaged."""
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"tokenizer kind {kind!r} is none of {', '.join(_KINDS)}")
     return _KINDS[kind].from_dict(data)
 
@@ -82,7 +84,8 @@ def tokenizer_from_dict(data: dict[str, Any]) -> Tokenizer:
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """Read a tokenizer that `save` wrote. ValueError with the path when the file is damaged."""
     path = Path(path)
+    data = read_json(path)
     try:
-        return tokenizer_from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        return tokenizer_from_dict(data)
+    except ValueError as error:
         raise ValueError(f"{path} is no tokenizer file: {error}") from None

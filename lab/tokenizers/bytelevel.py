@@ -1,6 +1,6 @@
 """Tokenizers over UTF-8 bytes: plain bytes, byte-pair encoding trained here, GPT-2's from its files.
 
-No text is unknown to them, so the `unknown` argument of encode changes nothing.
+Only half of a surrogate pair, which is no character, is unknown to them.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lab.tokenizers.base import Piece, Tokenizer, Unknown, check_unknown
+from model.tokenizer import Piece, Tokenizer, Unknown, byte_alphabet
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -32,12 +31,14 @@ class ByteTokenizer(Tokenizer):
     def vocab_size(self) -> int:
         return 256
 
-    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
-        check_unknown(unknown)
-        return list(_utf8(text))
+    def _encode(self, text: str, unknown: Unknown) -> list[int]:
+        return list(text.encode("utf-8"))
 
     def encode_array(self, text: str) -> np.ndarray:
-        return np.frombuffer(_utf8(text), dtype=np.uint8).astype(self.dtype)
+        try:
+            return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(self.dtype)
+        except UnicodeEncodeError:
+            return super().encode_array(text)  # raises, naming the characters
 
     def pieces(self, ids: Iterable[int]) -> list[Piece]:
         return [bytes((i,)) for i in self.check_ids(ids)]
@@ -48,28 +49,6 @@ class ByteTokenizer(Tokenizer):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ByteTokenizer:
         return cls()
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"the text holds half of a surrogate pair (U+{ord(text[error.start]):04X} at position "
-            f"{error.start}), which is no character and has no UTF-8 form; remove it"
-        ) from None
-
-
-@cache
-def byte_alphabet() -> tuple[str, ...]:
-    """The printable character that GPT-2's files write for each byte 0 to 255.
-
-    Printable Latin-1 bytes stand for themselves; the others take the characters from U+0100 on, in byte
-    order (Radford et al. 2019, released code of GPT-2).
-    """
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    stand_ins = iter(range(0x100, 0x200))
-    return tuple(chr(b) if b in printable else chr(next(stand_ins)) for b in range(256))
 
 
 class BPETokenizer(Tokenizer):
@@ -90,12 +69,18 @@ class BPETokenizer(Tokenizer):
         self.vocabulary = dict(vocabulary)
         self.merges = tuple((a, b) for a, b in merges)
         self.end_of_text = end_of_text
-        if sorted(self.vocabulary.values()) != list(range(len(self.vocabulary))):
+        if not all(isinstance(piece, str) for piece in self.vocabulary):
+            raise ValueError("the vocabulary's pieces must be strings")
+        if {*self.vocabulary.values()} != {*range(len(self.vocabulary))}:
             raise ValueError(f"the vocabulary's ids must be 0 to {len(self.vocabulary) - 1}, each once")
         byte_of = {c: b for b, c in enumerate(byte_alphabet())}
         missing = [c for c in byte_of if c not in self.vocabulary]
         if missing:
             raise ValueError(f"the vocabulary lacks {len(missing)} of the 256 bytes, the first {missing[0]!r}")
+        for pair in self.merges:
+            absent = next((p for p in (*pair, "".join(map(str, pair))) if p not in self.vocabulary), None)
+            if absent is not None:
+                raise ValueError(f"the vocabulary lacks {absent!r}, which the merge {list(pair)} needs")
         self._bytes: list[bytes] = [b""] * len(self.vocabulary)
         for piece, i in self.vocabulary.items():
             if piece == end_of_text:
@@ -139,19 +124,9 @@ class BPETokenizer(Tokenizer):
         absent = [p.name for p in (vocab, merges) if not p.is_file()]
         if absent:
             raise ValueError(f"{folder} has no {' and no '.join(absent)}; GPT-2's tokenizer needs both files")
-        try:
-            vocabulary = json.loads(vocab.read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{vocab} is not a JSON vocabulary: {error}") from None
-        pairs = []
-        for number, line in enumerate(merges.read_text(encoding="utf-8").splitlines(), start=1):
-            if number == 1 and line.startswith("#version"):
-                continue
-            if line:
-                left, _, right = line.partition(" ")
-                if not left or not right or " " in right:
-                    raise ValueError(f"{merges} line {number} is not a pair of pieces: {line!r}")
-                pairs.append((left, right))
+        from model.pretrained.tokenizer_export import read_gpt2_files
+
+        vocabulary, pairs = read_gpt2_files(folder)
         return cls(vocabulary, pairs, END_OF_TEXT if END_OF_TEXT in vocabulary else None)
 
     @property
@@ -172,9 +147,7 @@ class BPETokenizer(Tokenizer):
             self._engine = engine
         return self._engine
 
-    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
-        check_unknown(unknown)
-        _utf8(text)  # the engine's own message for a lone surrogate names neither place nor character
+    def _encode(self, text: str, unknown: Unknown) -> list[int]:
         # one chunk after another: encode_batch would take every core, and warn when the process forks later
         return [i for chunk in _chunks(text) for i in self.engine.encode(chunk).ids]
 
@@ -195,9 +168,16 @@ class BPETokenizer(Tokenizer):
         vocabulary, merges = data.get("vocabulary"), data.get("merges")
         if not isinstance(vocabulary, list) or not isinstance(merges, list):
             raise ValueError("a bpe tokenizer needs the lists 'vocabulary' and 'merges'")
-        if not all(isinstance(m, list) and len(m) == 2 for m in merges):
+        if not all(isinstance(m, list) and len(m) == 2 and all(isinstance(p, str) for p in m) for m in merges):
             raise ValueError("each entry of a bpe tokenizer's 'merges' is a pair of pieces")
-        return cls({p: i for i, p in enumerate(vocabulary)}, [(a, b) for a, b in merges], data.get("end_of_text"))
+        if not all(isinstance(p, str) for p in vocabulary):
+            raise ValueError("each entry of a bpe tokenizer's 'vocabulary' is a string")
+        if len({*vocabulary}) != len(vocabulary):
+            raise ValueError("a bpe tokenizer's 'vocabulary' lists a piece twice; each piece needs one id")
+        end_of_text = data.get("end_of_text")
+        if not isinstance(end_of_text, str | None):
+            raise ValueError(f"a bpe tokenizer's 'end_of_text' is {end_of_text!r}; it must be a string, or null")
+        return cls({p: i for i, p in enumerate(vocabulary)}, [(a, b) for a, b in merges], end_of_text)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_engine": None}

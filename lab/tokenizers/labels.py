@@ -6,10 +6,10 @@ Tokens are kept raw in data; only what this module returns is made for eyes.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lab.tokenizers.base import Piece, Tokenizer
+from model.tokenizer import Piece, Tokenizer
 
 _MARKS = {
     " ": "\N{OPEN BOX}",
@@ -30,7 +30,8 @@ class TokenLabel:
     text: what the token adds to the text (bytes that are no whole character as \\xE6);
     display: the same with white space, control and format characters made visible;
     html: `display` escaped for HTML and plotly, right-to-left text isolated so that it cannot reorder
-    its neighbours.
+    its neighbours;
+    joined: the characters that the token holds only parts of, whole, where its neighbours complete them; else "".
     """
 
     index: int
@@ -38,16 +39,55 @@ class TokenLabel:
     text: str
     display: str
     html: str
+    joined: str = ""
 
 
 def token_labels(tokenizer: Tokenizer, ids: Iterable[int]) -> list[TokenLabel]:
-    """Labels of `ids` in order. ValueError for an id outside the vocabulary."""
+    """Labels of the ids of one text, in order. ValueError for an id outside the vocabulary."""
     ids = tokenizer.check_ids(ids)
-    labels = []
-    for index, (i, piece) in enumerate(zip(ids, tokenizer.pieces(ids), strict=True)):
-        text, display = piece_text(piece)
-        labels.append(TokenLabel(index, i, text, display, to_html(display)))
-    return labels
+    pieces = tokenizer.pieces(ids)
+    return [
+        _label(index, i, piece, joined)
+        for index, (i, piece, joined) in enumerate(zip(ids, pieces, _joined(pieces), strict=True))
+    ]
+
+
+def vocabulary_labels(tokenizer: Tokenizer, ids: Iterable[int]) -> list[TokenLabel]:
+    """Labels of ids that form no text (alternatives, a vocabulary): each as it is in the middle of one."""
+    return [_label(index, i, tokenizer.piece(i)) for index, i in enumerate(tokenizer.check_ids(ids))]
+
+
+def partial_bytes(tokenizer: Tokenizer, index: int) -> bytes | None:
+    """The bytes of a token that is no row of whole characters; None for any other token."""
+    piece = tokenizer.piece(index)
+    if isinstance(piece, str):
+        return None
+    try:
+        piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return piece
+    return None
+
+
+def _label(index: int, i: int, piece: Piece, joined: str = "") -> TokenLabel:
+    text, display = piece_text(piece)
+    return TokenLabel(index, i, text, display, to_html(display), joined)
+
+
+def _joined(pieces: Sequence[Piece]) -> list[str]:
+    """For each piece the whole characters that it shares with its neighbours."""
+    shared = [""] * len(pieces)
+    if not pieces or not all(isinstance(piece, bytes) for piece in pieces):
+        return shared
+    place = [at for at, piece in enumerate(pieces) for _ in piece]  # of each byte
+    begin = 0
+    for character in b"".join(pieces).decode("utf-8", errors="surrogateescape"):  # type: ignore[arg-type]
+        end = begin + (1 if "\udc80" <= character <= "\udcff" else len(character.encode("utf-8")))
+        if place[begin] != place[end - 1]:
+            for at in sorted({*place[begin:end]}):
+                shared[at] += character
+        begin = end
+    return shared
 
 
 def piece_text(piece: Piece) -> tuple[str, str]:

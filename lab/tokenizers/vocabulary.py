@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lab.tokenizers.base import Piece, Tokenizer, Unknown, UnknownCharacters, check_unknown
+from model.tokenizer import Piece, Tokenizer, Unknown, UnknownCharacters
 
 UNKNOWN_WORD = "<unk>"
 DOCUMENT_BREAK = "\n\n"
@@ -59,8 +59,7 @@ class VocabularyTokenizer(Tokenizer):
                 return self._ids[candidate]
         return 0
 
-    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
-        check_unknown(unknown)
+    def _encode(self, text: str, unknown: Unknown) -> list[int]:
         pieces = self.split(text)
         try:
             return [self._ids[p] for p in pieces]
@@ -98,6 +97,9 @@ class VocabularyTokenizer(Tokenizer):
         vocabulary = data.get("vocabulary")
         if not isinstance(vocabulary, list) or not all(isinstance(p, str) for p in vocabulary):
             raise ValueError(f"a {cls.kind} tokenizer needs 'vocabulary', a list of strings")
+        for name in ("bos", "eos"):
+            if not isinstance(data.get(name), str | None):
+                raise ValueError(f"{name!r} of a {cls.kind} tokenizer is {data[name]!r}; it must be a string, or null")
         return cls(vocabulary, bos=data.get("bos"), eos=data.get("eos"))
 
 

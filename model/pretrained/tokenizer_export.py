@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.pretrained.files import PretrainedError, read_json
-from model.pretrained.tokenizer import PretrainedTokenizer, TokenListTokenizer, byte_alphabet
+from model.pretrained.files import PretrainedError, read_json, require_regular
+from model.pretrained.tokenizer_kinds import PretrainedTokenizer, TokenListTokenizer
+from model.tokenizer import byte_alphabet
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
@@ -37,26 +38,60 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 def engine_of(data: Mapping[str, Any]) -> Engine:
     """The engine that gives a tokenizer of ``lab.tokenizers`` its ids, from the tokenizer's ``to_dict``."""
     kind = data.get("kind")
+    vocabulary, merges = data.get("vocabulary"), data.get("merges", [])
+    if kind in ("bpe", "char", "symbol", "word"):
+        if not isinstance(vocabulary, list) or not all(isinstance(piece, str) for piece in vocabulary):
+            raise PretrainedError(f"a tokenizer of kind {kind!r} needs 'vocabulary', a list of strings.")
+        if not isinstance(merges, list) or not all(_is_pair(pair) for pair in merges):
+            raise PretrainedError("'merges' must be a list of pairs of strings.")
+        if not isinstance(data.get("end_of_text"), str | None):
+            raise PretrainedError(f"'end_of_text' is {data['end_of_text']!r}; it must be a string, or null.")
     if kind == "byte":
         return byte_level_engine({c: b for b, c in enumerate(byte_alphabet())}, [], regex=False)
     if kind == "bpe":
-        vocabulary = {piece: i for i, piece in enumerate(data["vocabulary"])}
-        return byte_level_engine(vocabulary, [tuple(pair) for pair in data["merges"]], special=data.get("end_of_text"))
+        ids = {piece: i for i, piece in enumerate(vocabulary or ())}
+        return byte_level_engine(ids, [tuple(pair) for pair in merges], special=data.get("end_of_text"))
     if kind in ("char", "symbol", "word"):
-        return _listed(str(kind), data["vocabulary"])
+        return _listed(str(kind), vocabulary or [])
     raise PretrainedError(
         f"a tokenizer of kind {kind!r} has no counterpart in transformers; set model.tokenizer = None."
     )
 
 
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(piece, str) for piece in pair)
+
+
 def gpt2_engine(folder: Path) -> Engine:
     """GPT-2's tokenizer from vocab.json and merges.txt."""
-    vocabulary = read_json(folder / "vocab.json")
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").splitlines()
-    merges = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
-    if not isinstance(vocabulary, dict) or not all(len(pair) == 2 for pair in merges):
-        raise PretrainedError(f"{folder} has a damaged vocab.json or merges.txt.")
-    return byte_level_engine(vocabulary, merges, special=END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+    vocabulary, merges = read_gpt2_files(folder)
+    try:
+        return byte_level_engine(vocabulary, merges, special=END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+    except PretrainedError as error:
+        raise PretrainedError(f"{folder / 'merges.txt'}: {error}") from None
+
+
+def read_gpt2_files(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """(vocabulary, merges) of vocab.json and merges.txt. PretrainedError naming a damaged file, and the line."""
+    path = folder / "vocab.json"
+    vocabulary = read_json(path)
+    if not isinstance(vocabulary, dict) or not all(type(i) is int and i >= 0 for i in vocabulary.values()):
+        raise PretrainedError(f"{path} is no vocabulary: an object of pieces and their ids, whole numbers from 0.")
+    path = folder / "merges.txt"
+    require_regular(path)
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise PretrainedError(f"{path} is not UTF-8: {error}.") from None
+    merges = []
+    for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, _, right = line.partition(" ")
+        if not left or not right or " " in right:
+            raise PretrainedError(f"{path} line {number} is not a pair of pieces: {line!r}")
+        merges.append((left, right))
+    return vocabulary, merges
 
 
 def byte_level_engine(

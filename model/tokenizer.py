@@ -1,4 +1,4 @@
-"""What every tokenizer here offers: text to ids and back without loss, pieces, spans, a hash, a JSON form."""
+"""What every tokenizer offers, trained here or brought along: text to ids and back, pieces, spans, a JSON form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,34 +20,40 @@ _SHOWN = 8  # unknown characters listed in a message; the exception carries all 
 
 
 class UnknownCharacters(ValueError):
-    """The text holds characters (for word tokenizers: words) that the vocabulary lacks.
+    """The text holds something that cannot be encoded: the one error of ``Tokenizer.encode`` that a text causes.
 
     `characters` are the distinct ones in order of appearance, `positions` the place of each one's first
-    appearance, counted in characters from 0.
+    appearance, counted in characters from 0; `unit` is what they are: character, word, symbol, name, part.
     """
 
-    def __init__(self, characters: Sequence[str], positions: Sequence[int], unit: str = "character") -> None:
+    def __init__(
+        self, characters: Sequence[str], positions: Sequence[int], unit: str = "character", reason: str = ""
+    ) -> None:
         self.characters = tuple(characters)
         self.positions = tuple(positions)
-        self.unit = unit
-        super().__init__(self._message())
+        self.unit, self.reason = unit, reason
+        super().__init__(self.sentence())
 
-    def _message(self) -> str:
+    def sentence(self, skip: str = "unknown='skip'", replace: str = "unknown='replace'") -> str:
+        """What is wrong and what to do, with the spelling of the two choices where the reader stands; "" for none."""
         shown = [
-            f"{_describe(c)} at position {p}"
+            f"{repr(c) if self.unit == 'name' else _describe(c)} at position {p}"
             for c, p in zip(self.characters[:_SHOWN], self.positions[:_SHOWN], strict=True)
         ]
         hidden = len(self.characters) - len(shown)
         listed = ", ".join(shown) + (f" and {hidden} more" if hidden else "")
         plural = "" if len(self.characters) == 1 else "s"
+        choices = "Leave them out"
+        if skip:
+            choices += f" ({skip}), put a known {self.unit} in their place ({replace})"
+        engine = f"the tokenizer cannot read this text ({self.reason}): " if self.reason else ""
         return (
-            f"the tokenizer does not know {len(self.characters)} {self.unit}{plural} of this text: {listed}. "
-            f"Leave them out (unknown='skip'), put a known {self.unit} in their place (unknown='replace'), "
-            f"or train on a text that has them."
+            f"{engine}the tokenizer does not know {len(self.characters)} {self.unit}{plural} of this text: {listed}. "
+            f"{choices}, or use a tokenizer trained on a text that has them."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:  # the default would call __init__ with the message
-        return type(self), (self.characters, self.positions, self.unit)
+        return type(self), (self.characters, self.positions, self.unit, self.reason)
 
 
 def _describe(piece: str) -> str:
@@ -54,6 +61,8 @@ def _describe(piece: str) -> str:
     if len(piece) != 1:
         return repr(piece)
     code = f"U+{ord(piece):04X}"
+    if "\ud800" <= piece <= "\udfff":
+        return f"half of a surrogate pair {code}"
     return f"{piece!r} ({code} {unicodedata.name(piece, '').lower()})".replace(" )", ")")
 
 
@@ -74,17 +83,42 @@ class Tokenizer(ABC):
     def vocab_size(self) -> int:
         """Number of ids; every id is in range(vocab_size)."""
 
+    def encode(self, text: str, unknown: Unknown = "error", *, bos: bool = False, eos: bool = False) -> list[int]:
+        """Ids of `text`. What the vocabulary lacks raises UnknownCharacters, is left out, or is replaced.
+
+        bos, eos: put the mark of a text's beginning before it, of its end after it; ValueError where the
+        tokenizer has none. Nothing is added unless asked for.
+        """
+        check_unknown(unknown)
+        before, after = self._mark("bos", bos), self._mark("eos", eos)
+        return [*before, *self._encode(_without_surrogates(text, unknown), unknown), *after]
+
     @abstractmethod
-    def encode(self, text: str, unknown: Unknown = "error") -> list[int]:
-        """Ids of `text`. What the vocabulary lacks raises UnknownCharacters, is left out, or is replaced."""
+    def _encode(self, text: str, unknown: Unknown) -> list[int]:
+        """Ids of a text without halves of surrogate pairs."""
+
+    def _mark(self, name: str, wanted: bool) -> list[int]:
+        index = self.bos_id if name == "bos" else self.eos_id
+        if wanted and index is None:
+            what = "beginning" if name == "bos" else "end"
+            raise ValueError(f"this tokenizer has no mark of a text's {what}, so there is none to add ({name}=True)")
+        return [index] if wanted and index is not None else []
 
     @abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[Piece]:
-        """What each id stands for, str or (byte-level) bytes; joined they are the decoded text."""
+        """What each id adds to a text of these ids, str or (byte-level) bytes; joined they are the decoded text."""
+
+    def piece(self, index: int) -> Piece:
+        """What an id stands for in the middle of a text."""
+        return self.pieces([index])[0]
+
+    def added(self, index: int, before: Sequence[int]) -> Piece | None:
+        """What an id adds to the text of the ids `before` it; None where only the whole text, decoded, can tell."""
+        return self.pieces([index])[0]
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready description from which `load_tokenizer` rebuilds the same tokenizer."""
+        """A JSON-ready description from which the same tokenizer is rebuilt."""
 
     @classmethod
     @abstractmethod
@@ -124,7 +158,7 @@ class Tokenizer(ABC):
         """numpy dtype that holds the largest id."""
         return id_dtype(self.vocab_size)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Hash of everything that decides what an id means; equal hashes, equal tokenizers."""
         canonical = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -162,3 +196,28 @@ def check_unknown(unknown: str) -> None:
     """ValueError unless `unknown` is one of the three ways to treat what the vocabulary lacks."""
     if unknown not in ("error", "skip", "replace"):
         raise ValueError(f"unknown must be 'error', 'skip' or 'replace', not {unknown!r}")
+
+
+def _without_surrogates(text: str, unknown: Unknown) -> str:
+    """`text` itself, unless it holds halves of surrogate pairs: those are no characters and no vocabulary has them."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        halves = {c: p for p, c in reversed(list(enumerate(text))) if "\ud800" <= c <= "\udfff"}
+        if unknown == "error":
+            ordered = sorted(halves, key=halves.__getitem__)
+            raise UnknownCharacters(ordered, [halves[c] for c in ordered]) from None
+        return text.encode("utf-8", "ignore" if unknown == "skip" else "replace").decode("utf-8")
+    return text
+
+
+@cache
+def byte_alphabet() -> tuple[str, ...]:
+    """The printable character that GPT-2's files write for each byte 0 to 255.
+
+    Printable Latin-1 bytes stand for themselves; the others take the characters from U+0100 on, in byte
+    order (Radford et al. 2019, released code of GPT-2).
+    """
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    stand_ins = iter(range(0x100, 0x200))
+    return tuple(chr(b) if b in printable else chr(next(stand_ins)) for b in range(256))
