@@ -83,7 +83,8 @@ def is_pretrained(spec: str | os.PathLike[str]) -> bool:
         config = path / "config.json"
         if config.is_file():
             return _is_of_transformers(config)
-        return (path / "ckpt.pt").is_file() or any(path.glob("*.gguf"))
+        alone = (path / "ckpt.pt", path / "adapter_config.json")
+        return any(file.is_file() for file in alone) or any(path.glob("*.gguf"))
     if not is_hub_name(text) or "@" in text:
         return False
     try:

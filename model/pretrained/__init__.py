@@ -6,7 +6,7 @@ files.py       what a file is before it is opened, and JSON
 tensors.py     those files -> named tensors, read one at a time; their names' prefixes
 accounting.py  each named tensor has one place in the model, each place one tensor
 configs.py     config.json <-> GPTConfig           families.py, rope.py  the parts of that
-layouts.py     tensor names <-> parameters
+layouts.py     tensor names <-> parameters         adapters.py  LoRA, merged into the tensors
 gguf.py        GGUF files                          gguf_keys.py their keys
 loading.py     from_pretrained                     exporting.py save_pretrained
 tokenizer.py   the folder's tokenizer              tokenizer_export.py  ours, for transformers

@@ -20,9 +20,10 @@ _FREQUENCIES = re.compile(r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq")
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor of the file, and where it goes."""
+    """A tensor of the file by its name there and without prefixes, and where it goes."""
 
     name: str
+    bare: str
     tensor: Stored
     slot: Slot
 
@@ -65,7 +66,7 @@ def account(stored: Mapping[str, Stored], layout: Layout, config: GPTConfig, ori
                 f"{origin}: {by_bare[layout.head]} and {by_bare[embedding]} disagree, but the config ties them; "
                 "set tie_word_embeddings to false in config.json to load both."
             )
-    return [Placed(by_bare[name], bare[name], slot) for name, slot in slots.items()]
+    return [Placed(by_bare[name], name, bare[name], slot) for name, slot in slots.items()]
 
 
 def _require_causal_mask(name: str, tensor: Stored) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from model.config import GPTConfig
 from model.pretrained.accounting import Placed, account
+from model.pretrained.adapters import merged
 from model.pretrained.configs import Read, read_config
 from model.pretrained.files import PretrainedError
 from model.pretrained.layouts import GPT2
@@ -47,7 +48,8 @@ def from_pretrained(
 
     name: a folder with config.json and safetensors (one file or several) or pytorch_model.bin; a nanoGPT ckpt.pt
     or its folder; a .gguf file; or a model's name on the hub ("gpt2", "HuggingFaceTB/SmolLM2-135M"), downloaded
-    once. A folder never causes a look at the network.
+    once. A folder never causes a look at the network. A LoRA adapter in the folder (adapter_config.json), or one alone
+    whose base model is a folder here, is merged as peft merges it.
     dtype: what the weights are kept in; None: float32, which holds half precision exactly (float64 stays float64).
     fold_norms, center: process the weights as ``model.folding`` says; raw by default.
     on_progress, on_download: called with (tensors read, all of them) and, while the hub's files come, with (bytes
@@ -56,15 +58,12 @@ def from_pretrained(
     """
     wanted = _dtype(dtype)
     source = locate(name, on_download=on_download)
-    if source.adapter is not None:
-        raise PretrainedError(
-            f"{source.adapter} holds an adapter (adapter_config.json), which is not merged here: merge it with peft "
-            "(merge_and_unload, save_pretrained), and open that."
-        )
     read, stored, tokenizer = _open(source)
     placed = account(
         stored, read.layout, read.stored, str(source.weights[0] if len(source.weights) == 1 else source.folder)
     )
+    if source.adapter is not None:
+        placed = merged(placed, source.adapter, read.layout, read.stored.tie_word_embeddings)
     if wanted is None:
         wide = any(p.tensor.dtype == torch.float64 for p in placed)
         wanted = torch.float64 if wide else torch.float32

@@ -18,7 +18,7 @@ INDEX = "model.safetensors.index.json"
 BIN = "pytorch_model.bin"
 BIN_INDEX = "pytorch_model.bin.index.json"
 ADAPTER = "adapter_config.json"
-_ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 
 TELL_SECONDS = 0.25
 
@@ -151,7 +151,7 @@ def _weight_files(folder: Path) -> tuple[Kind, tuple[Path, ...], dict[str, str] 
             return kind, (folder / single,), None
         if _there(folder / index):
             return kind, *_indexed(folder, folder / index)
-        found = [p for p in sorted(folder.glob(f"*{Path(single).suffix}")) if p.name not in _ADAPTER_WEIGHTS]
+        found = [p for p in sorted(folder.glob(f"*{Path(single).suffix}")) if p.name not in ADAPTER_WEIGHTS]
         shards = [p for p in found if _SHARD.fullmatch(p.name)]
         if shards:
             _require_whole(folder, shards)

@@ -34,7 +34,7 @@ def stored_tensors(source: Source) -> dict[str, Stored]:
     """
     found: dict[str, Stored] = {}
     for path in source.weights:
-        tensors = _safetensors(path) if source.kind == "safetensors" else from_state_dict(torch_file(path), path)
+        tensors = read_tensors(path)
         for name, tensor in tensors.items():
             if name in found:
                 raise PretrainedError(f"{path} holds {name!r} a second time; another file of the model has it already.")
@@ -45,6 +45,11 @@ def stored_tensors(source: Source) -> dict[str, Stored]:
     if absent:
         raise PretrainedError(f"{source.folder}: the index lists {min(absent, key=natural)!r}, which no file holds.")
     return {name: found[name] for name in sorted(found, key=natural)}
+
+
+def read_tensors(path: Path) -> dict[str, Stored]:
+    """The tensors of one file: safetensors, or of torch.save."""
+    return _safetensors(path) if path.suffix == ".safetensors" else from_state_dict(torch_file(path), path)
 
 
 def natural(name: str) -> list[tuple[int, int | str]]:
