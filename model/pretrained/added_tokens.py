@@ -27,9 +27,10 @@ def complete(engine: Engine, folder: Path, config: Mapping[str, Any]) -> Marks:
     held = {token.content: (i, token) for i, token in engine.get_added_tokens_decoder().items()}
 
     def is_held(content: str, index: int | None, flags: Mapping[str, Any]) -> bool:
-        i, token = held.get(content, (None, None))
-        alike = all(getattr(token, flag) == flags[flag] for flag in _FLAGS if flag in flags)
-        return i is not None and index in (None, i) and alike
+        if content not in held:
+            return False
+        i, token = held[content]
+        return index in (None, i) and all(getattr(token, flag) == flags[flag] for flag in _FLAGS if flag in flags)
 
     if all(is_held(*named) for named in _named(folder)):
         return marks(engine.token_to_id, folder, config)
