@@ -1,8 +1,10 @@
-"""What values of a config may be: numbers that float32 and torch can take, and the nearest right spelling of a name."""
+"""What values may be: whole numbers of any library, numbers that float32 holds, the nearest spelling of a name."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
+from operator import index
 from typing import Any
 
 MOST_WIDTH = 2**31 - 1  # of any dimension
@@ -40,3 +42,39 @@ def nearest(name: str, known: Any) -> str:
     if len(names) > 12:
         return f"; there are {len(names)}, such as {', '.join(names[:3])}."
     return f"; known are {', '.join(names)}."
+
+
+def as_whole(value: Any) -> int | None:
+    """The whole number that a value is, or None where it is none. True and False are none, nor are arrays."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or getattr(value, "ndim", 0) != 0 or "bool" in str(getattr(value, "dtype", "")):
+        return None
+    try:
+        return index(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def whole(value: Any, name: str, least: int | None = None) -> int:
+    """A whole number as Python's int. ValueError for anything else, or one below ``least``."""
+    number = as_whole(value)
+    if number is None or (least is not None and number < least):
+        limit = "" if least is None else f" of at least {least}"
+        raise ValueError(f"{name} is {value!r}; it must be a whole number{limit}.")
+    return number
+
+
+def wholes(values: Any, name: str) -> list[int]:
+    """One whole number or several, as a list. ValueError for anything else."""
+    number = as_whole(values)
+    if number is not None:
+        return [number]
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
+        raise ValueError(f"{name} is {values!r}; it must be a whole number or several.")
+    return [whole(value, name) for value in values]
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy's or torch's as Python's own, which JSON can hold; anything else as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value

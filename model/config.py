@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from model.checks import MOST_WHOLE, MOST_WIDTH, is_above_0, is_int, is_number, nearest, short
+from model.checks import MOST_WHOLE, MOST_WIDTH, is_above_0, is_int, is_number, nearest, plain, short
 from model.rotary_scaling import RotaryScaling, scaling_problem
 
 NORM_PLACEMENTS = ("pre", "post", "sandwich")
@@ -88,7 +88,7 @@ class GPTConfig:
     weights_centered: bool = False  # what LayerNorm takes away removed from the weights
 
     def __post_init__(self) -> None:
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
         if isinstance(self.rotary_scaling, dict):
             values["rotary_scaling"] = _rotary_scaling(self.rotary_scaling)
         problems = _problems(values)

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from model.checks import as_whole, whole
 from model.decoding import TokenPass
 from model.kv_cache import KVCache, LayerCache
 from model.prompts import Prompts
@@ -129,7 +130,7 @@ def generate(
     if (return_type == "text" or (return_type == "input" and prompts.is_text)) and model.tokenizer is None:
         raise ValueError('This model has no tokenizer to make text with: ask for return_type="tokens".')
     decoder = _Decoder(model, prompts, max_new_tokens, settings, seed, stop_tokens, use_cache)
-    with _undisturbed(decoder.modules):
+    with decoder.at_work():
         decoder.look()
         while not decoder.is_done:
             decoder.step()
@@ -158,8 +159,7 @@ def stream(
     Between steps the model is in its own mode, so that training may go on.
     """
     settings = SamplingConfig(temperature, top_k, top_p, min_p, repetition_penalty)
-    if isinstance(n_top, bool) or not isinstance(n_top, int) or n_top < 0:
-        raise ValueError(f"n_top is {n_top!r}; it must be a whole number of at least 0.")
+    n_top = whole(n_top, "n_top", 0)
     prompts = Prompts(model, input, None)
     if len(prompts.rows) != 1:
         raise ValueError(f"stream takes one prompt, not {len(prompts.rows)}; generate takes a batch.")
@@ -171,7 +171,7 @@ def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iter
     text = TextStream(model.tokenizer, prompt)
     while not decoder.is_done:
         index = decoder.n_new
-        with _undisturbed(decoder.modules):
+        with decoder.at_work():
             decoder.look()
             token = decoder.step()[0]
             own = decoder.logits[0].log_softmax(-1)
@@ -192,20 +192,6 @@ def _steps(model: GPT, decoder: _Decoder, prompt: list[int], n_top: int) -> Iter
         )
 
 
-@contextmanager
-def _undisturbed(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Evaluation mode and no gradients; every module's own mode afterwards, also after an exception."""
-    training = [module for module in modules if module.training]
-    for module in training:
-        module.training = False
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module in training:
-            module.training = True
-
-
 class _Decoder:
     """The state of one generation: tokens so far, cache, random streams, finished rows."""
 
@@ -219,15 +205,13 @@ class _Decoder:
         stop_tokens: Stop | Sequence[Stop],
         use_cache: bool,
     ):
-        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 0:
-            raise ValueError(f"max_new_tokens is {max_new_tokens!r}; it must be a whole number of at least 0.")
         self.model = model
         self.modules = tuple(model.modules())
         self.settings = settings
-        self.max_new_tokens = max_new_tokens
+        self.max_new_tokens = max_new_tokens = whole(max_new_tokens, "max_new_tokens", 0)
         self.stop = _stop_ids(model, stop_tokens)
         self.n_new = 0
-        width = max(map(len, prompts.rows))
+        self.width = width = max(map(len, prompts.rows))
         self.starts = [width - len(row) for row in prompts.rows]
         self.ends: list[int | None] = [None] * len(prompts.rows)
         # Padding holds id 0 and is masked, so its id never matters.
@@ -251,6 +235,24 @@ class _Decoder:
     @property
     def is_done(self) -> bool:
         return self.n_new >= self.max_new_tokens or None not in self.ends
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, and hooks told where the prompt ends; all as before afterwards, also after
+        an exception."""
+        watch = self.model.watch
+        training = [module for module in self.modules if module.training]
+        before = watch.prompt_length
+        for module in training:
+            module.training = False
+        watch.prompt_length = min(self.width, self.model.config.n_ctx)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            watch.prompt_length = before
+            for module in training:
+                module.training = True
 
     def look(self) -> None:
         """Notice who watches the model: to be called whenever other code may have run since the last step."""
@@ -369,8 +371,9 @@ def _random_streams(seed: int | None, prompts: list[list[int]]) -> list[random.R
     """
     if seed is None:
         return [random.Random() for _ in prompts]
-    if isinstance(seed, bool) or not isinstance(seed, int):
+    if as_whole(seed) is None:
         raise ValueError(f"seed is {seed!r}; it must be a whole number or None.")
+    seed = as_whole(seed)
     occurrences: dict[tuple[int, ...], int] = {}
     streams = []
     for prompt in map(tuple, prompts):
@@ -380,11 +383,10 @@ def _random_streams(seed: int | None, prompts: list[list[int]]) -> list[random.R
 
 
 def _stop_ids(model: GPT, stop_tokens: Stop | Sequence[Stop]) -> frozenset[int]:
-    if isinstance(stop_tokens, (int, str)):
-        stop_tokens = (stop_tokens,)
+    several = isinstance(stop_tokens, Iterable) and not isinstance(stop_tokens, str) and as_whole(stop_tokens) is None
     ids = []
-    for stop in stop_tokens:
-        token = model.to_single_token(stop) if isinstance(stop, str) else int(stop)
+    for stop in stop_tokens if several else (stop_tokens,):  # type: ignore[union-attr]
+        token = model.to_single_token(stop) if isinstance(stop, str) else whole(stop, "A stop token")
         if not 0 <= token < model.config.d_vocab:
             raise ValueError(f"Stop token {token} is outside the vocabulary, 0 to {model.config.d_vocab - 1}.")
         ids.append(token)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from model.attention import Sight, make_bias
 from model.block import BLOCK, Block
+from model.checks import whole
 from model.config import GPTConfig
 from model.hooks import InstrumentedModule, Point
 from model.initialization import initialize
@@ -21,6 +22,7 @@ from model.lens import LensMethods
 from model.norms import NoNorm, make_norm
 from model.positions import LearnedPositions, Rotary, SinusoidalPositions
 from model.text import TextMethods
+from model.token_ids import as_ids
 
 RETURN_TYPES = ("logits", "loss", "both", None)
 IGNORED = -100
@@ -208,6 +210,7 @@ class GPT(TextMethods, LensMethods, InstrumentedModule):
 
     def _layer(self, layer: int, name: str) -> int:
         n_layers = self.config.n_layers
+        layer = whole(layer, name)
         resolved = layer + n_layers if layer < 0 else layer
         if not 0 <= resolved <= n_layers:
             raise ValueError(f"{name} is {layer}; the model has {n_layers} layers.")
@@ -222,6 +225,7 @@ class GPT(TextMethods, LensMethods, InstrumentedModule):
         per_token: bool = False,
     ) -> Tensor:
         """Cross-entropy in nats, in fp32 at least: mean, or per token. See ``forward`` for the arguments."""
+        tokens = as_ids(tokens, "tokens")
         if targets is None:
             if tokens.shape[1] < 2:
                 raise ValueError(f"A next-token loss needs 2 tokens; this input has {tokens.shape[1]}.")
@@ -229,11 +233,18 @@ class GPT(TextMethods, LensMethods, InstrumentedModule):
             if attention_mask is not None:
                 seen = attention_mask[:, -tokens.shape[1] :].bool()
                 targets = targets.masked_fill(~(seen[:, 1:] & seen[:, :-1]), IGNORED)
+        else:
+            targets = as_ids(targets, "targets").to(logits.device)
         if targets.shape != logits.shape[:2]:
             raise ValueError(f"targets are {list(targets.shape)}; logits are for {list(logits.shape[:2])}.")
         logits = logits if logits.dtype == torch.float64 else logits.float()
         reduction = "none" if per_token else "mean"
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction=reduction)
+        try:
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction=reduction)
+        except IndexError as error:
+            raise ValueError(
+                f"targets hold an id outside the vocabulary, 0 to {logits.shape[-1] - 1} ({IGNORED}: not counted)."
+            ) from error
         return loss.unflatten(0, targets.shape) if per_token else loss
 
     # --- generation --------------------------------------------------------------------------------------------

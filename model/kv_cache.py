@@ -17,7 +17,7 @@ class LayerCache:
     is in it and grows by doubling, so that adding a token copies that token only.
     """
 
-    __slots__ = ("_buffer", "length", "limit")
+    __slots__ = ("__weakref__", "_buffer", "length", "limit")
 
     def __init__(self, limit: int):
         self.limit = limit

@@ -17,10 +17,15 @@ class HookShapeError(ValueError):
 
 
 class Watch:
-    """Whether any hook point of one model may have a listener; shared by the model and its points."""
+    """What whoever listens to a model may have to know; shared by the model and its points.
+
+    on: whether any hook point may have a listener. prompt_length: while the model generates, how many columns of the
+    text were there before it began; None otherwise.
+    """
 
     def __init__(self) -> None:
         self.on = False
+        self.prompt_length: int | None = None
 
     def __reduce__(self) -> Any:
         return Watch, ()  # a copy's points carry no hooks

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from model.token_ids import as_ids, is_row
+
 if TYPE_CHECKING:
     from model.gpt import GPT
 
@@ -54,7 +56,7 @@ class Prompts:
             )
 
     def _read(self, input: Any, attention_mask: Tensor | None) -> list[list[int]]:
-        is_list = isinstance(input, (list, tuple)) and len(input) > 0 and all(_is_row(row) for row in input)
+        is_list = isinstance(input, (list, tuple)) and len(input) > 0 and all(is_row(row) for row in input)
         if attention_mask is not None and (self.is_text or is_list):
             raise ValueError("attention_mask goes with ids [batch, pos]; texts and lists get a mask of their own.")
         if self.is_text:
@@ -62,21 +64,22 @@ class Prompts:
                 raise ValueError("This model has no tokenizer: give token ids, or set model.tokenizer.")
             return [list(self.model.tokenizer.encode(text)) for text in ([input] if self.is_one else input)]
         if is_list:
-            return [_ids(row) for row in input]
-        tokens = torch.as_tensor(input)
-        if tokens.numel() == 0:
-            tokens = tokens.long()
+            return [as_ids(row).tolist() for row in input]
+        tokens = as_ids(input)
         if tokens.ndim not in (1, 2) or tokens.shape[0] == 0 == tokens.ndim - 2:
             raise ValueError(f"Tokens are {list(tokens.shape)}; they must be [pos] or [batch, pos].")
         self.is_one = tokens.ndim == 1
         self.tensor = tokens = (tokens.unsqueeze(0) if self.is_one else tokens).to(self.model.device)
         if attention_mask is None:
-            return [_ids(row) for row in tokens]
-        if attention_mask.shape != tokens.shape:
-            raise ValueError(f"attention_mask is {list(attention_mask.shape)}, tokens are {list(tokens.shape)}.")
-        if bool((attention_mask[:, 1:] < attention_mask[:, :-1]).any()):
+            return tokens.tolist()
+        mask = torch.as_tensor(attention_mask, device=tokens.device).bool().int()
+        if self.is_one and mask.ndim == 1:
+            mask = mask[None]
+        if mask.shape != tokens.shape:
+            raise ValueError(f"attention_mask is {list(mask.shape)}, tokens are {list(tokens.shape)}.")
+        if bool((mask[:, 1:] < mask[:, :-1]).any()):
             raise ValueError("attention_mask has padding after a token; generation continues rows padded on the left.")
-        return [_ids(row[mask.bool()]) for row, mask in zip(tokens, attention_mask, strict=True)]
+        return [row[at.bool()].tolist() for row, at in zip(tokens, mask, strict=True)]
 
     def output(self, decoder: Decoded, return_type: str) -> Any:
         if return_type == "text" or (return_type == "input" and self.is_text):
@@ -90,17 +93,3 @@ class Prompts:
             return tokens[0] if self.is_one else tokens
         rows = [torch.tensor(row, device=self.model.device) for row in decoder.rows()]
         return rows[0].unsqueeze(0) if self.is_one else rows
-
-
-def _is_row(row: Any) -> bool:
-    return isinstance(row, (list, tuple)) or (isinstance(row, Tensor) and row.ndim == 1)
-
-
-def _ids(row: Any) -> list[int]:
-    tensor = torch.as_tensor(row)
-    if tensor.numel() == 0:
-        return []
-    if tensor.ndim != 1 or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"Token ids must be whole numbers [pos]; these are {list(tensor.shape)} {tensor.dtype}.")
-    ids: list[int] = tensor.tolist()
-    return ids

@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
+
+from model.checks import as_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -52,6 +54,9 @@ class SamplingConfig:
         problems = SamplingConfig.problems(vars(self))
         if problems:
             raise SamplingError(problems)
+        for name, value in vars(self).items():  # numpy's numbers become Python's
+            if value is not None and type(value) not in (int, float):
+                object.__setattr__(self, name, as_whole(value) if name == "top_k" else float(value))
 
     @property
     def is_greedy(self) -> bool:
@@ -72,11 +77,10 @@ _FIELDS = {field.name: field.default for field in dataclasses.fields(SamplingCon
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 _RULES = {
@@ -85,7 +89,7 @@ _RULES = {
         "0 (always the likeliest token) or a finite number above it",
     ),
     "top_k": (
-        lambda k: k is None or (_whole(k) and k >= 1),
+        lambda k: k is None or (as_whole(k) is not None and k >= 1),
         "a whole number of at least 1, or None for no limit",
     ),
     "top_p": (
@@ -136,17 +140,27 @@ def seen_tokens(tokens: Tensor, d_vocab: int, mask: Tensor | None = None) -> Ten
     return seen.scatter_(1, tokens, True)
 
 
+VAST = 1e30
+"""Beyond any logit, and far enough from the largest fp32 that a further factor of 1e3 does not overflow."""
+
+
 def apply_repetition_penalty(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Positive logits of seen tokens divided by the penalty, negative ones multiplied, each once."""
-    return logits.where(~seen, (logits * penalty).where(logits < 0, logits / penalty))
+    """Positive logits of seen tokens divided by the penalty, negative ones multiplied, each once.
+
+    What that makes larger than ``VAST`` is ``VAST``, so that no penalty makes an infinite logit.
+    """
+    penalty = min(max(penalty, 1 / VAST), VAST)
+    most = logits.new_tensor(VAST).nan_to_num()  # in half precision its largest number
+    changed = (logits * penalty).where(logits < 0, logits / penalty).clamp(-most, most)
+    return logits.where(~seen | logits.isinf(), changed)
 
 
 def apply_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Logits over temperature; shifted so that the largest is 0 where the quotient might overflow."""
     if temperature < 1e-3:
         logits = logits - logits.amax(-1, keepdim=True)
-        temperature = max(temperature, 1e-30)  # below, fp32 would read it as 0; any difference is infinite already
-    return logits / temperature
+    # beyond these fp32 would read the temperature as 0 or infinite; the distribution is at its limit already
+    return logits / min(max(temperature, 1 / VAST), VAST)
 
 
 def apply_top_k(logits: Tensor, k: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.token_ids import as_ids, is_row
 from model.tokenizer import Tokenizer
 
 
@@ -21,13 +22,18 @@ class TextMethods:
         """Token ids [batch, pos] and their mask (None: no padding) from ids, text, or a list of either."""
         if isinstance(input, str):
             input = [input]
-        if isinstance(input, (list, tuple)) and input and isinstance(input[0], (str, list, tuple)):
+        if isinstance(input, (list, tuple)) and input and (isinstance(input[0], str) or is_row(input[0])):
             if attention_mask is not None:
                 raise ValueError("attention_mask goes with ids [batch, pos]; texts and lists get a mask of their own.")
-            rows = [self._encode(row) if isinstance(row, str) else list(row) for row in input]
+            rows = [self._encode(row) if isinstance(row, str) else as_ids(row, "Tokens").tolist() for row in input]
             return self._left_padded(rows)
-        tokens = input if isinstance(input, Tensor) else torch.as_tensor(input)
+        if isinstance(input, Tensor):
+            tokens = as_ids(input, "Tokens (a residual needs start_at_layer)")
+        else:
+            tokens = as_ids(input, "Tokens").to(self.device)
         tokens = tokens.unsqueeze(0) if tokens.ndim == 1 else tokens
+        if attention_mask is not None and not isinstance(attention_mask, Tensor):
+            attention_mask = torch.as_tensor(attention_mask, device=self.device)
         if torch.compiler.is_compiling():
             return tokens, attention_mask
         self._check(tokens, attention_mask)
@@ -37,10 +43,6 @@ class TextMethods:
         if tokens.ndim != 2 or tokens.numel() == 0:
             empty = "there is no token to read" if tokens.numel() == 0 else "they must be [pos] or [batch, pos]"
             raise ValueError(f"Tokens are {list(tokens.shape)}: {empty}.")
-        if tokens.is_floating_point() or tokens.dtype == torch.bool:
-            raise ValueError(
-                f"Tokens are {tokens.dtype}; they must be whole numbers (a residual needs start_at_layer)."
-            )
         low, high = (int(x) for x in tokens.aminmax())
         if low < 0 or high >= self.config.d_vocab:
             bad = low if low < 0 else high
@@ -69,7 +71,7 @@ class TextMethods:
         tokens = torch.zeros(len(rows), length, dtype=torch.long)
         mask = torch.zeros(len(rows), length, dtype=torch.long)
         for index, row in enumerate(rows):
-            tokens[index, length - len(row) :] = torch.tensor(row)
+            tokens[index, length - len(row) :] = torch.tensor(row, dtype=torch.long)
             mask[index, length - len(row) :] = 1
         self._check(tokens, None)
         tokens, mask = tokens.to(self.device), mask.to(self.device)
@@ -103,12 +105,12 @@ class TextMethods:
         """The text of token ids [pos]; a list of texts for [batch, pos]."""
         if self.tokenizer is None:
             raise ValueError("This model has no tokenizer: set model.tokenizer to turn ids into text.")
-        ids = tokens.tolist() if isinstance(tokens, Tensor) else tokens
-        if isinstance(ids, int):
-            ids = [ids]
-        if ids and isinstance(ids[0], list):
-            return [self.tokenizer.decode(row) for row in ids]
-        return self.tokenizer.decode(list(ids))
+        if isinstance(tokens, (list, tuple)) and tokens and is_row(tokens[0]):
+            return [self.to_string(row) for row in tokens]
+        ids = as_ids(tokens, "Tokens")
+        if ids.ndim > 1:
+            return [self.to_string(row) for row in ids]
+        return self.tokenizer.decode(ids.reshape(-1).tolist())
 
     def to_str_tokens(self, input: Any, prepend_bos: bool = False) -> list[str]:
         """The text of each token of one input; bytes that are no whole character as U+FFFD."""

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.checks import whole
+from model.token_ids import as_ids
+
 
 class WeightViews:
     """Mixed into GPT. A view of one tensor shares its memory; stacks over layers are copies."""
@@ -94,7 +97,11 @@ class WeightViews:
         """
         if isinstance(tokens, str):
             tokens = self.to_single_token(tokens)  # type: ignore[attr-defined]
-        return self.W_U.T[tokens]
+        ids = as_ids(tokens, "tokens")
+        wrong = ids[(ids < 0) | (ids >= self.config.d_vocab)]
+        if len(wrong):
+            raise ValueError(f"Token id {int(wrong[0])} is outside the vocabulary, 0 to {self.config.d_vocab - 1}.")
+        return self.W_U.T[ids.to(self.W_U.device)]
 
     def accumulated_bias(self, layer: int, mlp_input: bool = False, include_mlp_biases: bool = True) -> Tensor:
         """The sum [d_model] of the output biases added to the stream before ``layer`` (Pre-Norm only)."""
@@ -105,6 +112,9 @@ class WeightViews:
             )
         total = self.embed.weight.new_zeros(self.config.d_model)
         blocks: list[Any] = list(self.blocks)
+        layer = whole(layer, "layer", 0)
+        if layer > len(blocks) - mlp_input:
+            raise ValueError(f"layer is {layer}; the model has {len(blocks)} layers.")
         for block in blocks[:layer]:
             total = total + block.attn.b_O
             if include_mlp_biases:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,8 @@ from torch import Tensor
 
 from lab.analysis.prompts import Prompt, as_array, prompt_ids, resolve_layer, token_texts, watch
 from lab.analysis.results import Result, frame
+from lab.analysis.sites import Index
+from model.checks import wholes
 
 if TYPE_CHECKING:
     import pandas
@@ -67,7 +68,7 @@ class AttentionPatterns(Result):
         )
 
 
-def attention_patterns(model: GPT, tokens: Prompt, *, layers: Sequence[int] | None = None) -> AttentionPatterns:
+def attention_patterns(model: GPT, tokens: Prompt, *, layers: Index = None) -> AttentionPatterns:
     """Attention weights of all heads (of ``layers``, if given), raw and value-weighted.
 
     A large weight on a value that is almost zero moves nothing: the weight alone is not influence. The
@@ -77,7 +78,8 @@ def attention_patterns(model: GPT, tokens: Prompt, *, layers: Sequence[int] | No
     """
     config = model.config
     ids = prompt_ids(model, tokens)
-    chosen = list(range(config.n_layers)) if layers is None else [resolve_layer(la, config.n_layers) for la in layers]
+    chosen = range(config.n_layers) if layers is None else wholes(layers, "layer")
+    chosen = [resolve_layer(layer, config.n_layers) for layer in chosen]
     if not chosen:
         raise ValueError("layers is empty: give at least one layer, or None for all.")
     names = [f"blocks.{la}.attn.{point}" for la in chosen for point in ("hook_pattern", "hook_v")]

@@ -15,6 +15,7 @@ from lab.analysis.patching import read_pair
 from lab.analysis.prompts import Prompt, resolve_choice, resolve_layer, without_dropout
 from lab.analysis.results import Result, frame
 from lab.analysis.sites import resolve_site, resolve_units
+from model.checks import whole
 
 if TYPE_CHECKING:
     import pandas
@@ -76,8 +77,8 @@ def circuit_faithfulness(
     config = model.config
     kept = set()
     for layer, head in heads:
-        resolve_units(resolve_site("head"), head, config)
-        kept.add((resolve_layer(layer, config.n_layers), head))
+        (one,) = resolve_units(resolve_site("head"), whole(head, "head"), config)
+        kept.add((resolve_layer(layer, config.n_layers), one))
     if not kept:
         raise ValueError("The circuit has no heads: give (layer, head) pairs.")
     everything = {(layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)}
@@ -98,15 +99,15 @@ def circuit_faithfulness(
         with torch.no_grad():
             return float(reading(stream[:, : reading.last + 1]))
 
-    whole, circuit, without, empty = run(set()), run(everything - kept), run(kept), run(everything)
-    span = whole - empty
+    clean_value, circuit, without, empty = run(set()), run(everything - kept), run(kept), run(everything)
+    span = clean_value - empty
     return Faithfulness(
-        clean=whole,
+        clean=clean_value,
         circuit=circuit,
         without=without,
         empty=empty,
         faithfulness=(circuit - empty) / span if span else float("nan"),
-        completeness=(whole - without) / span if span else float("nan"),
+        completeness=(clean_value - without) / span if span else float("nan"),
         heads=np.array(sorted(kept)),
         ablation=ablation,
         metric=reading.name,

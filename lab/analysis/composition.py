@@ -17,6 +17,7 @@ from torch import Tensor
 from lab.analysis.prompts import as_array, resolve_layer, resolve_token, resolve_top_k, token_name, vocabulary_texts
 from lab.analysis.results import Result, frame, grid
 from lab.analysis.sites import resolve_site, resolve_units
+from model.checks import whole
 
 if TYPE_CHECKING:
     import pandas
@@ -52,7 +53,7 @@ class HeadWeights(Result):
 
     def strongest(self, kind: str, count: int = 10) -> list[tuple[str, str, float]]:
         """(from, to, score) of the strongest compositions, e.g. ("L0H0", "L1H0", 0.4)."""
-        scores = self.composition[kind]
+        scores, count = self.composition[kind], whole(count, "count", 0)
         order = np.argsort(-np.nan_to_num(scores, nan=-np.inf), axis=None, kind="stable")
         found = []
         for a, b, c, d in zip(*np.unravel_index(order[:count], scores.shape), strict=True):
@@ -153,7 +154,7 @@ def neuron_tokens(model: GPT, layer: int, neuron: int, top_k: int = 10) -> Token
     """Tokens that a neuron promotes and suppresses: its output weights through the unembedding, final norm's scale
     (not its statistics) included. The sign is that of a positive activation (Geva et al. 2022, arXiv 2203.14680)."""
     at = resolve_layer(layer, model.config.n_layers)
-    resolve_units(resolve_site("neuron"), neuron, model.config)
+    (neuron,) = resolve_units(resolve_site("neuron"), whole(neuron, "neuron"), model.config)
     block: Any = model.blocks[at]
     return _effects(model, block.mlp.W_out[neuron].detach(), f"L{at}N{neuron}", top_k)
 
@@ -164,7 +165,7 @@ def head_tokens(model: GPT, layer: int, head: int, token: int | str, top_k: int 
     The token's embedding is read as the first layer's head would read it, through the norm at its own scale.
     """
     at = resolve_layer(layer, model.config.n_layers)
-    resolve_units(resolve_site("head"), head, model.config)
+    (head,) = resolve_units(resolve_site("head"), whole(head, "head"), model.config)
     index = resolve_token(model, token)
     block: Any = model.blocks[at]
     group = model.config.n_heads // int(model.config.n_key_value_heads or 1)

@@ -19,6 +19,7 @@ from lab.analysis.patching import Pair, read_pair
 from lab.analysis.prompts import Prompt, as_array, resolve_choice, resolve_layer, token_texts, without_dropout
 from lab.analysis.results import Result, frame, grid
 from lab.analysis.sites import resolve_site, resolve_units
+from model.checks import as_whole, whole
 
 if TYPE_CHECKING:
     import pandas
@@ -119,7 +120,8 @@ def path_patching(
 
 def _receivers(model: GPT, receiver: Receiver | Sequence[Receiver]) -> list[Any]:
     """The receivers as a list, checked."""
-    several = isinstance(receiver, list) or (isinstance(receiver, tuple) and not isinstance(receiver[0], int))
+    one_head = isinstance(receiver, tuple) and len(receiver) > 0 and as_whole(receiver[0]) is not None
+    several = isinstance(receiver, (list, tuple)) and not one_head
     chosen: list[Any] = list(receiver) if several else [receiver]
     if not chosen:
         raise ValueError('No receiver is given: give "logits" or (layer, head, "q" | "k" | "v").')
@@ -128,13 +130,13 @@ def _receivers(model: GPT, receiver: Receiver | Sequence[Receiver]) -> list[Any]
         if isinstance(one, str):
             found.append(resolve_choice(one, ("logits",), "receiver"))
             continue
-        if len(one) != 3:
+        if not isinstance(one, (list, tuple)) or len(one) != 3:
             raise ValueError(f'receiver is {one!r}; give "logits" or (layer, head, "q" | "k" | "v").')
         layer = resolve_layer(one[0], model.config.n_layers)
         if layer == 0:
             raise ValueError(f"receiver {one!r} is in layer 0: no head writes before it.")
-        resolve_units(resolve_site("head"), one[1], model.config)
-        found.append((layer, one[1], resolve_choice(one[2], INPUTS, "the receiver's input")))
+        (head,) = resolve_units(resolve_site("head"), whole(one[1], "head"), model.config)
+        found.append((layer, head, resolve_choice(one[2], INPUTS, "the receiver's input")))
     return found
 
 

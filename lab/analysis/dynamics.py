@@ -5,6 +5,7 @@ When does an induction head form (Olsson et al. 2022, arXiv 2209.11895)? When do
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from lab.analysis.prompts import resolve_choice
 from lab.analysis.results import Result, frame
 from lab.models import open_model
 from lab.runs import Run, find_run
+from model.checks import wholes
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +53,7 @@ class Dynamics(Result):
     @property
     def flat(self) -> np.ndarray:
         """[checkpoint, value]"""
-        return self.values.reshape(len(self.steps), -1)
+        return self.values.reshape(len(self.steps), math.prod(self.values.shape[1:]))
 
     def reached(self, threshold: float) -> dict[str, int]:
         """Label -> first step at which its value is at least ``threshold``, for those that ever are."""
@@ -91,7 +93,7 @@ def checkpoint_dynamics(
     present = run.checkpoints()
     if not present:
         raise ValueError(f"Run {run.id} has no checkpoint yet: train it first.")
-    chosen = present if steps is None else sorted(set(steps))
+    chosen = present if steps is None else sorted(set(wholes(steps, "step")))
     missing = [step for step in chosen if step not in present]
     if missing:
         raise ValueError(f"Run {run.id} has no checkpoint at step {missing[0]}; it has {', '.join(map(str, present))}.")

@@ -12,6 +12,7 @@ from torch import Tensor
 from lab.analysis.attention import hidden
 from lab.analysis.prompts import Prompt, as_array, prompt_ids, watch
 from lab.analysis.results import Result, frame, grid
+from model.checks import whole
 
 if TYPE_CHECKING:
     import pandas
@@ -101,15 +102,14 @@ def head_scores(
         tokens=as_array(ids),
         source=source,
         period=period,
-        seed=seed,
+        seed=whole(seed, "seed", 0),
     )
 
 
 def _repeated(model: GPT, seed: int, sequences: int, period: int | None) -> tuple[Tensor, int]:
     """([sequence, pos] ids, period): each row a random period twice over, after a special token if any."""
     config = model.config
-    if sequences < 1:
-        raise ValueError(f"sequences is {sequences}; it must be at least 1.")
+    seed, sequences = whole(seed, "seed", 0), whole(sequences, "sequences", 1)
     tokenizer = model.tokenizer
     first = tokenizer.bos_id if tokenizer is not None else None
     longest = (config.n_ctx - (first is not None)) // 2
@@ -119,7 +119,7 @@ def _repeated(model: GPT, seed: int, sequences: int, period: int | None) -> tupl
         longest = min(longest, max(config.attention_window - 1, 1))
     if period is None:
         period = min(DEFAULT_PERIOD, max(longest, 1))
-    elif not 1 <= period <= longest:
+    elif not 1 <= (period := whole(period, "period")) <= longest:
         raise ValueError(
             f"period is {period}; twice that must fit the context of {config.n_ctx} and the attention window "
             f"({config.attention_window}): give 1 to {longest}."

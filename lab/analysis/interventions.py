@@ -13,12 +13,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lab.analysis.passes import Pass, track_positions
 from lab.analysis.prompts import Prompt, prompt_ids, resolve_choice, watch
-from lab.analysis.sites import Index, Site, resolve_layers, resolve_site, resolve_units
+from lab.analysis.sites import Index, Positions, Site, resolve_layers, resolve_site, resolve_units
+from model.checks import as_whole, plain, whole, wholes
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -49,7 +51,7 @@ class _AtSite(Intervention):
     _: KW_ONLY
     head: Index = None
     neuron: Index = None
-    position: Index = None
+    position: Positions = None
 
     def _site(self) -> tuple[Site, Index]:
         site = resolve_site(self.site)
@@ -97,7 +99,7 @@ class _AtSite(Intervention):
         for name in ("layer", "head", "neuron", "position"):
             value = getattr(self, name)
             if value is not None:
-                parts.append(f"{name} {value if isinstance(value, int) else ', '.join(map(str, value))}")
+                parts.append(f"{name} {_said(value)}")
         return " ".join(parts)
 
 
@@ -130,7 +132,7 @@ class Ablate(_AtSite):
         if self.method == "mean":
             mean = pool.mean(0)
             return lambda activation, _: mean.to(activation.dtype).expand_as(activation)
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(whole(self.seed, "seed", 0))
         drawn = torch.randint(len(pool), (model.config.n_ctx,), generator=generator).to(pool.device)
         return lambda activation, here: pool[drawn[here.positions]].to(activation.dtype).expand_as(activation)
 
@@ -146,10 +148,11 @@ class Scale(_AtSite):
     factor: float = 1.0
 
     def change(self, model: GPT, site: Site, layer: int) -> Change:
-        return lambda activation, _: activation * self.factor
+        factor = plain(self.factor)
+        return lambda activation, _: activation * factor
 
     def describe(self) -> str:
-        return f"scale by {self.factor:g} {super().describe()}"
+        return f"scale by {plain(self.factor):g} {super().describe()}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +211,7 @@ class Steer(Intervention):
     _: KW_ONLY
     strength: float = 1.0
     site: str = "resid_post"
-    position: Index = None
+    position: Positions = None
 
     def hooks(self, model: GPT, passes: dict[int, Pass]) -> list[Hook]:
         vector = torch.as_tensor(self.direction)
@@ -220,11 +223,13 @@ class Steer(Intervention):
                 f"The direction to steer along has shape {list(vector.shape)}; the stream has width "
                 f"{model.config.d_model}."
             )
-        return _Shift(self.site, self.layer, position=self.position, vector=self.strength * vector).hooks(model, passes)
+        return _Shift(self.site, self.layer, position=self.position, vector=plain(self.strength) * vector).hooks(
+            model, passes
+        )
 
     def describe(self) -> str:
-        at = "" if self.position is None else f" position {self.position}"
-        return f"steer {self.strength:+g} {self.site} layer {'all' if self.layer is None else self.layer}{at}"
+        at = "" if self.position is None else f" position {_said(self.position)}"
+        return f"steer {plain(self.strength):+g} {self.site} layer {_said(self.layer)}{at}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +249,8 @@ class KnockOut(Intervention):
     a query that is left with nothing to look at reads nothing at all.
     """
 
-    key: Index = None
-    query: Index = None
+    key: Positions = None
+    query: Positions = None
     _: KW_ONLY
     layer: Index = None
     head: Index = None
@@ -283,21 +288,27 @@ class KnockOut(Intervention):
         return cut
 
     def describe(self) -> str:
-        def said(value: Any) -> str:
-            return "all" if value is None else str(value)
+        where = f"layer {_said(self.layer)} head {_said(self.head)}"
+        return f"knock out attention from {_said(self.key)} to {_said(self.query)}, {where}"
 
-        where = f"layer {said(self.layer)} head {said(self.head)}"
-        return f"knock out attention from {said(self.key)} to {said(self.query)}, {where}"
+
+def _said(wanted: Positions) -> str:
+    """An index, several or all in a few characters."""
+    if wanted is None:
+        return "all"
+    if isinstance(wanted, slice):
+        ends = ["" if end is None else str(end) for end in (wanted.start, wanted.stop, wanted.step)]
+        return ":".join(ends[:2] if wanted.step is None else ends)
+    return str(wanted) if isinstance(wanted, range) else ", ".join(map(str, wholes(wanted, "an index")))
 
 
 def _activations(model: GPT, reference: Any, point: str) -> list[Tensor]:
     """[pos, ...] of one hook point for every reference prompt."""
-    if isinstance(reference, Tensor) and reference.ndim == 2:
-        rows: list[Any] = list(reference)
-    elif isinstance(reference, (list, tuple)) and reference and not isinstance(reference[0], int):
-        rows = list(reference)
+    if isinstance(reference, (Tensor, np.ndarray)):
+        several = reference.ndim == 2
     else:
-        rows = [reference]
+        several = isinstance(reference, (list, tuple)) and len(reference) > 0 and as_whole(reference[0]) is None
+    rows: list[Any] = list(reference) if several else [reference]
     found = []
     for row in rows:
         _, cache = watch(model, prompt_ids(model, row), [point], return_type=None)
@@ -311,8 +322,9 @@ def apply(model: GPT, interventions: Intervention | Sequence[Intervention]) -> I
 
     Everything is checked, and what references and sources hold is read (without the interventions), on entry:
     ValueError for a site, layer, head, neuron or shape that the model does not have.
-    Negative positions count from the end of the prompt. Generation beyond n_ctx slides its window, and positions
-    are then those of the window.
+    Negative positions and slices count from the end of the prompt, each row's own, and mean the same tokens for as
+    long as it is continued, with a cache or without. Generation beyond n_ctx slides its window, and positions are then
+    those of the window.
     """
     chosen = [interventions] if isinstance(interventions, Intervention) else list(interventions)
     passes: dict[int, Pass] = {}

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from lab.analysis.sites import Index
+from lab.analysis.sites import Positions
+from model.checks import wholes
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -24,54 +26,66 @@ class Pass:
                 (padding stands at 0 and below: it is never chosen by a position)
     n_past      columns held in the key-value cache
     padding     [batch or 1] columns of padding before each row's text
+    end         columns of the prompt: where negative positions count from, in this pass and in all that continue it
     """
 
     positions: Tensor
     real: Tensor
     n_past: int
     padding: Tensor
+    end: int
 
-    def at(self, wanted: Index) -> Tensor | None:
+    def at(self, wanted: Positions) -> Tensor | None:
         """[batch or 1, pos] True at the wanted positions; None when every position is wanted."""
         if wanted is None:
             return None
-        return self._among(self._resolved(wanted), self.positions, self.real)
+        return self._among(wanted, self.positions, self.real)
 
-    def keys_at(self, wanted: Index, n_keys: int) -> Tensor | None:
+    def keys_at(self, wanted: Positions, n_keys: int) -> Tensor | None:
         """[batch or 1, key] the same among all keys, those of the cache included."""
         if wanted is None:
             return None
         columns = torch.arange(n_keys, device=self.padding.device)[None] - self.padding[:, None]
-        return self._among(self._resolved(wanted), columns, columns >= 0)
+        return self._among(wanted, columns, columns >= 0)
 
-    def _resolved(self, wanted: int | Any) -> list[int]:
-        chosen = [wanted] if isinstance(wanted, int) else [int(position) for position in wanted]
-        if self.n_past:
-            return [position for position in chosen if position >= 0]  # negative: of the prompt, which is past
-        rows = (self.positions.shape[1] - self.padding).tolist()
-        shortest, end = min(rows), max(rows)
-        for position in chosen:
-            if not -shortest <= position:
-                raise ValueError(f"Position {position} is outside the prompt of {shortest} tokens.")
-        if any(position < 0 for position in chosen) and shortest != end:
-            raise ValueError("Negative positions need prompts of equal length; count these from the start.")
-        return [position if position >= 0 else position + end for position in chosen]
+    def _among(self, wanted: Positions, positions: Tensor, real: Tensor) -> Tensor:
+        """Each row's prompt has a length of its own, from which its negative positions count."""
+        lengths = (self.end - self.padding).tolist()
+        rows = [
+            torch.isin(row, row.new_tensor(_resolved(wanted, length)))
+            for row, length in zip(positions, lengths, strict=True)
+        ]
+        return torch.stack(rows) & real
 
-    @staticmethod
-    def _among(chosen: list[int], positions: Tensor, real: Tensor) -> Tensor:
-        values = torch.tensor(chosen, dtype=positions.dtype, device=positions.device)
-        return torch.isin(positions, values) & real
+
+def _resolved(wanted: Positions, length: int) -> list[int]:
+    """Positions counted from the start of a prompt of this length. Those beyond it are of text to come."""
+    if isinstance(wanted, slice):
+        return list(range(*wanted.indices(length)))
+    chosen = wholes(wanted, "position")
+    for position in chosen:
+        if position < -length:
+            raise ValueError(f"Position {position} is outside the prompt of {length} tokens.")
+    return [position if position >= 0 else position + length for position in chosen]
 
 
 @contextmanager
 def track_positions(model: GPT, passes: dict[int, Pass]) -> Iterator[None]:
     """Keep ``passes[layer]`` at the pass that is running through each layer."""
     handles = []
+    ends: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # a layer's cache -> the prompt it began with
 
     def tracker(layer: int) -> Any:
         def see(_: Any, arguments: tuple[Any, ...]) -> None:
             x, sight, *rest = arguments
-            passes[layer] = _read_pass(x, sight, rest[0] if rest else None, model.config.attention_window)
+            past = rest[0] if rest else None
+            end = model.watch.prompt_length
+            if end is None:
+                end = (0 if past is None else past.length) + x.shape[1]
+                if past is not None:
+                    # the pass that begins a text, or the first that is seen of it, says where its prompt ends
+                    end = ends[past] = end if past.length == 0 else ends.get(past, end)
+            passes[layer] = _read_pass(x, sight, past, model.config.attention_window, end)
 
         return see
 
@@ -83,14 +97,14 @@ def track_positions(model: GPT, passes: dict[int, Pass]) -> Iterator[None]:
             handle.remove()
 
 
-def _read_pass(x: Tensor, sight: Any, past: Any, window: int | None) -> Pass:
+def _read_pass(x: Tensor, sight: Any, past: Any, window: int | None, end: int) -> Pass:
     n_past = 0 if past is None else past.length
     columns = torch.arange(n_past, n_past + x.shape[1], device=x.device)[None]
     padding = _padding(sight.bias, n_past, window)
     if padding is None:
         padding = torch.zeros(1, dtype=torch.long, device=x.device)
     positions = columns - padding[:, None]
-    return Pass(positions.clamp(min=0), positions >= 0, n_past, padding)
+    return Pass(positions.clamp(min=0), positions >= 0, n_past, padding, end)
 
 
 def _padding(bias: Tensor | None, n_past: int, window: int | None) -> Tensor | None:

@@ -16,6 +16,7 @@ from lab.analysis.probe_labels import LabelledTokens
 from lab.analysis.prompts import resolve_choice, without_dropout
 from lab.analysis.results import Result, frame
 from lab.analysis.sites import Index, resolve_layers, resolve_site
+from model.checks import whole
 
 if TYPE_CHECKING:
     import pandas
@@ -79,7 +80,7 @@ class Probes(Result):
     def direction(self, row: int | str, label: str, versus: str | None = None) -> np.ndarray:
         """Unit vector [width] along which a class is told from ``versus``, or from the mean of all others: for
         ``Steer``, to ask whether what can be read there is used. ValueError for a class no probe was fitted on."""
-        at = self.rows.index(resolve_choice(row, self.rows, "row")) if isinstance(row, str) else row
+        at = self.rows.index(resolve_choice(row, self.rows, "row")) if isinstance(row, str) else whole(row, "row")
         chosen = self.classes.index(resolve_choice(label, self.classes, "class"))
         weights = self.direction_of[at]
         for name in (label, versus):
@@ -147,6 +148,7 @@ def fit_probes(
     ValueError for labels of one class, fewer than three documents, or fewer training tokens than features.
     """
     resolve_choice(control, CONTROLS, "control")
+    examples, bootstrap, seed = whole(examples, "examples", 1), whole(bootstrap, "bootstrap", 0), whole(seed, "seed", 0)
     place = resolve_site(site)
     chosen = resolve_layers(layers, model.config.n_layers)
     rows = [(f"L{layer}", layer, place.point(layer)) for layer in chosen]

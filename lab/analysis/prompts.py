@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.checks import as_whole, whole
+from model.token_ids import as_ids
+
 if TYPE_CHECKING:
     from lab.tokenizers import TokenLabel
     from model.gpt import GPT
@@ -33,12 +36,7 @@ def prompt_ids(model: GPT, tokens: Prompt) -> Tensor:
             raise ValueError(f"One prompt at a time: this is a list of {len(texts)} texts.")
         if texts and len(tokens) == 1:
             return _checked(model, _text_ids(model, texts[0]))
-    try:
-        ids = torch.as_tensor(tokens)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"Token ids must be whole numbers; got {tokens!r:.80}.") from error
-    if ids.numel() and (ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool):
-        raise ValueError(f"Token ids must be whole numbers, not {ids.dtype}.")
+    ids = as_ids(tokens)
     if ids.ndim == 1:
         ids = ids[None]
     if ids.ndim != 2 or ids.shape[0] != 1:
@@ -78,6 +76,7 @@ def _checked(model: GPT, ids: Tensor) -> Tensor:
 
 def resolve_position(position: int, length: int) -> int:
     """A position counted from the start; negative ones count from the end, as in Python."""
+    position = whole(position, "position")
     if not -length <= position < length:
         raise ValueError(
             f"Position {position} is outside the prompt of {length} tokens: give 0 to {length - 1}, "
@@ -88,6 +87,7 @@ def resolve_position(position: int, length: int) -> int:
 
 def resolve_layer(layer: int, n_layers: int, *, last: int | None = None) -> int:
     """A layer counted from the start; negative ones count from the end. ``last`` is the largest allowed."""
+    layer = whole(layer, "layer")
     last = n_layers - 1 if last is None else last
     if not -n_layers <= layer <= last:
         raise ValueError(f"Layer {layer} does not exist: the model has {n_layers} layers, give 0 to {last}.")
@@ -104,17 +104,15 @@ def resolve_token(model: GPT, token: int | str, what: str = "token") -> int:
             pieces = ", ".join(repr(text) for text in token_texts(model, ids))
             raise ValueError(f"{what} {token!r} is {len(ids)} tokens ({pieces}): give one token, or its id.")
         return int(ids[0])
-    index = int(token)
-    if index != token or not 0 <= index < model.config.d_vocab:
+    index = as_whole(token)
+    if index is None or not 0 <= index < model.config.d_vocab:
         raise ValueError(f"{what} {token!r} is outside the vocabulary (0 to {model.config.d_vocab - 1}).")
     return index
 
 
 def resolve_top_k(top_k: int, d_vocab: int) -> int:
     """How many tokens to list: at least 1, and no more than there are."""
-    if isinstance(top_k, bool) or not isinstance(top_k, (int, np.integer)) or top_k < 1:
-        raise ValueError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
-    return min(int(top_k), d_vocab)
+    return min(whole(top_k, "top_k", 1), d_vocab)
 
 
 def resolve_choice(value: str, allowed: Sequence[str], what: str) -> str:

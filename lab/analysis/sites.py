@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.analysis.prompts import resolve_choice, resolve_layer
+from model.checks import wholes
 
 if TYPE_CHECKING:
     from model.config import GPTConfig
@@ -59,7 +60,10 @@ PATTERN = Site("pattern", "attn.hook_pattern", "head")
 the intervention on it."""
 
 Index = int | Sequence[int] | None
-"""One index, several, or None for all."""
+"""One index, several, or None for all. Whole numbers of any library: numpy's, a tensor's."""
+
+Positions = Index | slice
+"""The same of positions in a prompt; negative ones count from its end, a slice is one of its tokens."""
 
 
 def resolve_site(name: str, allowed: Sequence[str] | None = None) -> Site:
@@ -71,7 +75,7 @@ def resolve_layers(layers: Index, n_layers: int) -> list[int]:
     """Layers in ascending order, negative ones counted from the end; None is every layer."""
     if layers is None:
         return list(range(n_layers))
-    chosen = [layers] if isinstance(layers, int) else list(layers)
+    chosen = wholes(layers, "layer")
     if not chosen:
         raise ValueError("No layer is given: give at least one, or None for all.")
     return sorted({resolve_layer(layer, n_layers) for layer in chosen})
@@ -84,7 +88,7 @@ def resolve_units(site: Site, units: Index, config: GPTConfig) -> list[int]:
         return list(range(count))
     if site.units is None:
         raise ValueError(f"Site {site.name!r} is a whole stream: it has no head or neuron to choose.")
-    chosen = [units] if isinstance(units, int) else list(units)
+    chosen = wholes(units, site.units)
     if not chosen:
         raise ValueError(f"No {site.units} is given: give at least one, or None for all.")
     for unit in chosen:

@@ -22,6 +22,7 @@ from lab.analysis.prompts import (
 )
 from lab.analysis.results import Result, frame
 from lab.analysis.sites import resolve_site, resolve_units
+from model.checks import whole
 
 if TYPE_CHECKING:
     import pandas
@@ -74,7 +75,7 @@ def source_contributions(
     """
     config = model.config
     at_layer = resolve_layer(layer, config.n_layers)
-    resolve_units(resolve_site("head"), head, config)
+    (head,) = resolve_units(resolve_site("head"), whole(head, "head"), config)
     ids = prompt_ids(model, tokens)
     at = resolve_position(position, ids.shape[1])
     wanted = None if token is None else resolve_token(model, token)

@@ -8,8 +8,9 @@ distribution comes out as well as an affine map allows.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from torch import Tensor, nn
 
 from lab.analysis.lens import LogitLens, logit_lens, read_stream
 from lab.analysis.prompts import Prompt, without_dropout
+from model.checks import whole
+from model.token_ids import as_ids
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -81,11 +84,14 @@ class TunedLens(nn.Module):
             )
 
     def save(self, path: str | Path) -> None:
-        """Write a safetensors file, with the hash of the unembedding in its metadata."""
+        """Write a safetensors file, with the hash of the unembedding and how it was trained in its metadata."""
         from safetensors.torch import save_file
 
         tensors = {"maps": self.maps.detach().cpu().contiguous(), "biases": self.biases.detach().cpu().contiguous()}
-        save_file(tensors, str(path), metadata={"format": FORMAT, "unembedding_sha256": self.unembedding})
+        metadata = {"format": FORMAT, "unembedding_sha256": self.unembedding}
+        if self.training_record is not None:
+            metadata["training"] = json.dumps(asdict(self.training_record))
+        save_file(tensors, str(path), metadata=metadata)
 
     @staticmethod
     def load(path: str | Path, model: GPT) -> TunedLens:
@@ -109,7 +115,22 @@ class TunedLens(nn.Module):
         with torch.no_grad():
             lens.maps.copy_(tensors["maps"])
             lens.biases.copy_(tensors["biases"])
+        if "training" in metadata:
+            lens.training_record = _training_record(metadata["training"], path)
         return lens
+
+
+def _training_record(text: str, path: Path) -> LensTraining:
+    try:
+        record = json.loads(text)
+        return LensTraining(
+            rows=tuple(map(str, record["rows"])),
+            raw=tuple(map(float, record["raw"])),
+            tuned=tuple(map(float, record["tuned"])),
+            **{name: whole(record[name], name) for name in ("steps", "windows", "seed")},
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"The tuned lens at {path} has a damaged record of its training: {error!r}.") from error
 
 
 def unembedding_hash(model: GPT) -> str:
@@ -143,7 +164,15 @@ def train_tuned_lens(
     ValueError when the text is shorter than a few windows.
     """
     config = model.config
-    ids = np.asarray(ids)
+    steps, windows, seed = whole(steps, "steps", 0), whole(windows, "windows", 1), whole(seed, "seed", 0)
+    ids = as_ids(ids).numpy(force=True)
+    if ids.ndim != 1:
+        raise ValueError(f"The ids to train a lens on have shape {list(ids.shape)}; they must be [token].")
+    wrong = ids[(ids < 0) | (ids >= config.d_vocab)]
+    if len(wrong):
+        raise ValueError(f"Token id {wrong[0]} is outside the vocabulary, 0 to {config.d_vocab - 1}.")
+    if not 0 < held_out < 1:
+        raise ValueError(f"held_out is {held_out!r}; it must be between 0 and 1.")
     width = config.n_ctx
     cut = int(len(ids) * (1 - held_out))
     if cut < width or len(ids) - cut < width:
@@ -158,7 +187,7 @@ def train_tuned_lens(
     final = f"blocks.{config.n_layers - 1}.hook_resid_post"
 
     def streams(at: np.ndarray) -> tuple[list[Tensor], Tensor]:
-        batch = torch.from_numpy(np.stack([ids[start : start + width] for start in at]).astype(np.int64))
+        batch = torch.from_numpy(np.stack([ids[start : start + width] for start in at]))
         with torch.no_grad(), without_dropout(model):
             _, cache = model.run_with_cache(
                 batch.to(model.device), names_filter=[*points, final], stop_at_layer=config.n_layers

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
+from model.checks import plain
 from model.config import ConfigError, GPTConfig, Problem, nearest
 
 SCHEMA_VERSION = 1
@@ -32,6 +33,7 @@ class DataConfig:
     corpus_size: int | None = None  # size of a generated corpus, in its own unit; None: the corpus' default
 
     def __post_init__(self) -> None:
+        _make_plain(self)
         problems: list[Problem] = []
         if not isinstance(self.corpus, str) or not self.corpus.strip():
             problems.append(("corpus", "A corpus is needed: the name of a built-in one, a file or a folder."))
@@ -91,6 +93,7 @@ class TrainingConfig:
     divergence_patience: int = 10  # exploded steps in a row that end the run; 0: only a non-finite loss does
 
     def __post_init__(self) -> None:
+        _make_plain(self)
         if isinstance(self.betas, list):
             object.__setattr__(self, "betas", tuple(self.betas))
         problems = _training_problems(self)
@@ -191,6 +194,12 @@ def _read(kind: type[_Config], values: dict[str, Any], where: str) -> _Config:
 
 def _required(f: "dataclasses.Field[Any]") -> bool:
     return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+
+
+def _make_plain(config: Any) -> None:
+    """Numbers of numpy's become Python's: a config is written as JSON."""
+    for one in dataclasses.fields(config):
+        object.__setattr__(config, one.name, plain(getattr(config, one.name)))
 
 
 def _whole(value: Any, least: int) -> bool:
