@@ -26,7 +26,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Difference:
-    """A row of the interval plot: mean and interval (None: not known), every seed's own, and what it came to."""
+    """A row of the interval plot: mean, interval of this level (None: not known), every seed's own, what it came to."""
 
     label: str
     mean: float | None
@@ -34,6 +34,7 @@ class Difference:
     high: float | None
     points: Sequence[float]
     verdict: str
+    level: float = 0.95
 
 
 def study_curves(bands: Mapping[str, Band], template: str = "light") -> go.Figure:
@@ -68,9 +69,9 @@ def interval_plot(
     unit: str,
     margin: float | None = None,
     template: str = "light",
-    title: str = "Difference, with its 95 % interval and each seed",
+    title: str = "Difference, with its interval and each seed",
 ) -> go.Figure:
-    """Differences (treatment less control): the interval as a line, its mean as a diamond, every seed as a point.
+    """Differences (treatment minus control): the interval as a line, its mean as a diamond, every seed as a point.
 
     margin: a grey band around zero within which a difference counts as none.
     """
@@ -94,7 +95,7 @@ def interval_plot(
         )  # fmt: skip
         if row.mean is None or row.low is None or row.high is None:
             continue
-        known = f"mean {row.mean:+.4f}, 95 % interval {row.low:+.4f} to {row.high:+.4f} {unit}"
+        known = f"mean {row.mean:+.4f}, {100 * row.level:.3g} % interval {row.low:+.4f} to {row.high:+.4f} {unit}"
         hover = f"{label}<br>{known}<br>{escaped(row.verdict)}"
         fig.add_trace(
             go.Scatter(x=[row.low, row.mean, row.high], y=[at + 0.12] * 3, mode="lines+markers", showlegend=False,
@@ -104,7 +105,7 @@ def interval_plot(
         )  # fmt: skip
     names = [escaped(row.label) for row in reversed(rows)]
     fig.update_yaxes(tickmode="array", tickvals=list(range(len(rows))), ticktext=names, range=[-0.6, len(rows) - 0.4])
-    fig.update_xaxes(title=f"treatment less control ({unit})", showgrid=True)
+    fig.update_xaxes(title=f"treatment minus control ({unit})", showgrid=True)
     return fig
 
 

@@ -5,11 +5,12 @@ result = run_study(find_study("norm_placement"), "smoke", executor=make_executor
 """
 
 from lab.studies.catalogue import find_study, study_names
+from lab.studies.comparisons import Comparison
 from lab.studies.definition import Arm, Budget, Claim, Study, StudyError, Tier
 from lab.studies.executors import Executor, ExecutorError, Progress, make_executor
 from lab.studies.folder import Job, Outcome, StudyFolder, list_studies, studies_root
 from lab.studies.plan import Plan, make_plan
-from lab.studies.results import ArmResult, Comparison, StudyResult, read_results
+from lab.studies.results import ArmResult, StudyResult, read_results
 from lab.studies.run import run_study
 
 __all__ = [

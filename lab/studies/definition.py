@@ -44,8 +44,9 @@ class Claim:
     text, source: what is claimed, by whom. treatment, control: names of arms; without a control the treatment's
     outcome is compared with zero. outcome: "final_val_loss" (nats), "val_bpb", "lr_sensitivity" (of the tuning runs,
     paired by tuning seed), or a scalar measure of `lab.studies.measures`. predicted: where treatment - control is
-    expected to lie. margin: differences within it count as none; None: the study's own for the primary outcome, for
-    others no equivalence is claimed. primary: the one claim that is not corrected for the number of claims.
+    expected to lie. margin: differences within it count as none, in the outcome's unit; None: the study's own for the
+    study's outcome, and 0 for any other (every difference matters, and no equivalence can be claimed). why: what makes
+    this margin the right one. primary: the one claim that is not corrected for the number of claims.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Claim:
     control: str | None = None
     outcome: str = "final_val_loss"
     margin: float | None = None
+    why: str = ""
     primary: bool = False
 
 
@@ -80,7 +82,7 @@ class Study:
 
     base: overrides that all arms share, by dotted name. fixed: what is held fixed, printed as caveats.
     measures: names of `lab.studies.measures` that are taken of every confirmation run.
-    margin: nats; a difference within it is none. The noise floor may widen it.
+    margin: nats; a difference within it is none. Noise never widens it.
     """
 
     name: str

@@ -177,6 +177,7 @@ def _read(run: Run, job: Job, state: str, data: Any) -> Outcome:
     done = state == "done" and last.val_loss is not None
     error = None if done else status.error or f"the validation loss of step {last.step} is not finite"
     clipped = [line.clipped for line in lines if line.clipped is not None]
+    measures, problem = measure(job.measures, run, data) if done else ({}, None)
     return Outcome(
         job=job.id,
         state="done" if done else "diverged",
@@ -190,9 +191,9 @@ def _read(run: Run, job: Job, state: str, data: Any) -> Outcome:
         seconds=last.seconds,
         tokens=last.tokens,
         clipped=sum(clipped) / len(clipped) if clipped else None,
-        error=error,
+        error=error or problem,
         curve=curve,
-        measures=measure(job.measures, run, data) if done else {},
+        measures=measures,
     )
 
 

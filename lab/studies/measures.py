@@ -94,10 +94,19 @@ class Measure:
     of: str = "trained"
 
 
-def measure(names: Iterable[str], run: Run, data: TrainingData) -> dict[str, Value]:
+def measure(names: Iterable[str], run: Run, data: TrainingData) -> tuple[dict[str, Value], str | None]:
     """The named measures of a run that is done. Raises ValueError with the nearest name for an unknown one."""
     subject = Subject(run, data)
-    return {name: resolve_measure(name).compute(subject) for name in names}
+    found: dict[str, Value] = {}
+    problems = []
+    for name in names:
+        compute = resolve_measure(name).compute
+        try:
+            found[name] = compute(subject)
+        except (ValueError, RuntimeError, MemoryError) as error:  # one measure takes neither the loss nor another one
+            found[name] = None
+            problems.append(f"{name} could not be measured: {error}")
+    return found, "; ".join(problems) or None
 
 
 def resolve_measure(name: str) -> Measure:

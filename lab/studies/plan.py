@@ -117,8 +117,10 @@ RULES = (
     "The learning rate is tuned for each arm on the same grid with the same number of trials, by the mean final "
     "validation loss of the tuning seeds; a grid whose best rate lies on its edge grows, for all arms alike. "
     "Confirmation uses other seeds than tuning. Arms are paired by seed: same batches, same dropout, same initial "
-    "values of every tensor they share. No run is left out: one that diverged counts with its initial loss. "
-    "Claims beside the primary one are corrected by Holm's method."
+    "values of every tensor they share. No run is left out: one that diverged counts with its initial loss, and runs "
+    "that got stuck are counted apart as well. Each claim's margin is declared here and noise never widens it: a claim "
+    "is decided where its interval lies wholly beyond the margin on one side, or wholly within. Claims beside the "
+    "primary one have intervals of Holm's level. A control that differs from itself (A/A) makes the table exploratory."
 )
 
 

@@ -14,45 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from lab.runs import strict, write_json, write_text
 from lab.studies import statistics
-from lab.studies.definition import SEEDS_FOR_A_CLAIM, Claim, Study, StudyError
-from lab.studies.folder import Job, Outcome, StudyFolder
+from lab.studies.comparisons import Comparison, compare, control_noise
+from lab.studies.definition import Study, StudyError
+from lab.studies.folder import StudyFolder
 from lab.studies.reading import typed
+from lab.studies.rows import RunRow, best_of, is_lost, lost_runs, mean_by_lr, read_rows
 from lab.studies.tables import require_no_less, require_source
 
 if TYPE_CHECKING:
     import pandas
-
-EXPLORATORY = "exploratory: no claim"  # the verdict of few seeds
-INSIGNIFICANT = 1.0  # p of a claim that cannot be tested, for Holm's count
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """One run of a study. loss: what it is counted with, nats (a diverged run: its initial loss).
-
-    bits_per_nat: bits per byte for a nat per token in its arm's text and vocabulary; None where no run of it ended.
-    """
-
-    job: Job
-    outcome: Outcome
-    bits_per_nat: float | None = None
-
-    @property
-    def loss(self) -> float | None:
-        """None for a run that failed before it was evaluated."""
-        if self.outcome.initial_loss is None:
-            return None
-        return statistics.censored(self.outcome.final_val_loss, self.outcome.initial_loss)
-
-    def value(self, outcome: str) -> float | None:
-        """A claim's outcome: a loss, or a scalar measure."""
-        if outcome == "final_val_loss":
-            return self.loss
-        if outcome == "val_bpb":  # as the loss: a diverged run is not left out
-            loss, bits = self.loss, self.bits_per_nat
-            return None if loss is None or bits is None else loss * bits
-        found = self.outcome.measures.get(outcome, getattr(self.outcome, outcome, None))
-        return float(found) if isinstance(found, int | float) else None
 
 
 @dataclass(frozen=True)
@@ -63,7 +33,8 @@ class ArmResult:
     the tuning seeds. lost_by_lr: rate -> share of the tuning runs that were lost: diverged, or left with less than half
     of what the best rate gains over the initial loss (a network stuck at the tokens' frequencies, say).
     largest_stable_lr: the largest rate up to which none was lost. sensitivity: nats (Wortsman et al.).
-    measures: name -> mean over the seeds.
+    measures: name -> mean over the seeds. stuck: confirmation runs that were lost, by the same rule; mean_not_stuck:
+    the mean loss of the others. optimism: mean confirmation loss minus the tuning loss that chose the rate, nats.
     """
 
     name: str
@@ -77,6 +48,9 @@ class ArmResult:
     diverged: int
     failed: int
     runs: int
+    stuck: statistics.Share | None
+    mean_not_stuck: float | None
+    optimism: float | None
     measures: Mapping[str, Any]
     seconds_per_step: float | None
     area: float | None
@@ -94,41 +68,11 @@ class ArmResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A claim and what came of it: the differences by seed (treatment less control), their interval, the verdict.
-
-    holm_p: p after correction for the number of claims; the primary claim's own p. margin: within it a difference is
-    none; None: no equivalence is tested.
-    """
-
-    claim: Claim
-    differences: Mapping[int, float]
-    interval: statistics.Interval | None
-    holm_p: float | None
-    margin: float | None
-    verdict: str
-
-    def sentence(self) -> str:
-        """The verdict in one sentence."""
-        found, claim = self.interval, self.claim
-        against = claim.control or "zero"
-        if found is None and self.verdict == EXPLORATORY and len(self.differences) == 1:
-            (only,) = self.differences.values()
-            return f"{claim.treatment} against {against}, {claim.outcome}: {only:+.4f} in one pair; {EXPLORATORY}."
-        if found is None:
-            return f"{claim.name}: not known yet ({len(self.differences)} pairs of {claim.treatment} and {against})."
-        unit = " nats" if claim.outcome in ("final_val_loss", "train_loss", "best_val_loss") else ""
-        share = f", {statistics.perplexity_change(found.mean):+.1%} perplexity" if unit else ""
-        return (
-            f"{claim.treatment} against {against}, {claim.outcome}: {found.mean:+.4f}{unit} (95 % interval "
-            f"{found.low:+.4f} to {found.high:+.4f}, n = {found.n}{share}); predicted {claim.predicted}: "
-            f"{self.verdict}."
-        )
-
-
-@dataclass(frozen=True)
 class StudyResult:
-    """A study's result. noise: the control against itself under other seeds (A/A). complete: nothing is missing."""
+    """A study's result. noise: the control against itself under other seeds (A/A). complete: nothing is missing.
+
+    Where the A/A differs from zero the table is exploratory: no claim has a verdict.
+    """
 
     study: Study
     tier: str
@@ -140,6 +84,11 @@ class StudyResult:
     margin: float
     rows: tuple[RunRow, ...]
     complete: bool
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the control came out equal to itself."""
+        return statistics.covers_zero(self.noise)
 
     def arm(self, name: str) -> ArmResult:
         return next(arm for arm in self.arms if arm.name == name)
@@ -197,47 +146,6 @@ def _text_keys(value: Any) -> Any:
     return [_text_keys(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def best_rate(folder: StudyFolder, arm: str, grid: Sequence[float]) -> tuple[float, str]:
-    """(the rate with the lowest mean loss of the tuning seeds, which edge of the grid it lies on or "").
-
-    Raises StudyError where no run of the arm was ever evaluated.
-    """
-    rows = [row for row in read_rows(folder) if row.job.arm == arm and row.job.phase == "tune"]
-    return _best_rate(arm, grid, rows)
-
-
-def _best_rate(arm: str, grid: Sequence[float], rows: Sequence[RunRow]) -> tuple[float, str]:
-    if len(grid) == 1:
-        return grid[0], ""
-    means = _mean_by_lr(rows)
-    known = [lr for lr in grid if lr in means]
-    if not known:
-        reasons = sorted({row.outcome.error or "" for row in rows})
-        raise StudyError(f"No tuning run of arm {arm} could be evaluated: {'; '.join(reasons)[:300]}")
-    best = min(known, key=means.__getitem__)
-    return best, "low" if best == grid[0] else "high" if best == grid[-1] else ""
-
-
-def _mean_by_lr(rows: Sequence[RunRow]) -> dict[float, float]:
-    found: dict[float, list[float]] = {}
-    for row in rows:
-        if row.loss is not None:
-            found.setdefault(row.job.lr, []).append(row.loss)
-    return {lr: sum(losses) / len(losses) for lr, losses in sorted(found.items())}
-
-
-def read_rows(folder: StudyFolder) -> list[RunRow]:
-    """Every run that is done with, in the jobs' order."""
-    outcomes = folder.outcomes()
-    jobs = [job for job in folder.jobs() if job.id in outcomes]
-    bits: dict[str, float] = {}
-    for job in jobs:
-        found = outcomes[job.id]
-        if found.val_bpb and found.final_val_loss:
-            bits.setdefault(job.arm, found.val_bpb / found.final_val_loss)
-    return [RunRow(job, outcomes[job.id], bits.get(job.arm)) for job in jobs]
-
-
 def read_results(folder: StudyFolder | str | os.PathLike[str]) -> StudyResult:
     """The result so far of the study in a folder. Raises StudyError where there is none, or its files are not those
     that were written."""
@@ -253,20 +161,34 @@ def read_results(folder: StudyFolder | str | os.PathLike[str]) -> StudyResult:
     if tuned:
         grid = typed(list[float], tuned[-1].get("lrs"), folder.path / "events.jsonl") or grid
     arms = tuple(_arm(arm.name, [row for row in rows if row.job.arm == arm.name], grid) for arm in study.arms)
-    noise = _noise(study, rows)
-    margin = statistics.margin_of(study.margin, noise.standard_error if noise else None)
-    comparisons = _comparisons(study, rows, margin)
+    noise = control_noise(study, rows)
+    comparisons = compare(study, rows, seeds, statistics.covers_zero(noise), lost_runs(rows))
     return StudyResult(
-        study, registration["tier"], seeds, registration, arms, comparisons, noise, margin, tuple(rows), folder.complete
+        study,
+        registration["tier"],
+        seeds,
+        registration,
+        arms,
+        comparisons,
+        noise,
+        study.margin,
+        tuple(rows),
+        folder.complete,
     )
 
 
 def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
     tuning = [row for row in rows if row.job.phase == "tune"]
     confirm = [row for row in rows if row.job.phase == "confirm"]
-    by_lr = _mean_by_lr(tuning)
-    lr, edge = _best_rate(name, grid, tuning) if by_lr or len(grid) == 1 else (None, "")
-    lost = _lost_by_lr(tuning, by_lr)
+    by_lr = mean_by_lr(tuning)
+    lr, edge = best_of(name, grid, tuning) if by_lr or len(grid) == 1 else (None, "")
+    best = min(by_lr.values(), default=None)
+    lost = {
+        rate: [is_lost(row, best) for row in tuning if row.job.lr == rate]
+        for rate in sorted({row.job.lr for row in tuning})
+    }
+    stuck = [is_lost(row, best) for row in confirm]
+    losses = {row.job.seed: row.loss for row in confirm if row.loss is not None}
     stable = None
     for rate, failures in lost.items():
         if any(failures):
@@ -280,7 +202,7 @@ def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
         name=name,
         lr=lr,
         edge=edge,
-        losses={row.job.seed: row.loss for row in confirm if row.loss is not None},
+        losses=losses,
         by_lr=by_lr,
         lost_by_lr={rate: sum(failures) / len(failures) for rate, failures in lost.items()},
         largest_stable_lr=stable,
@@ -288,23 +210,13 @@ def _arm(name: str, rows: Sequence[RunRow], grid: Sequence[float]) -> ArmResult:
         diverged=sum(row.outcome.state == "diverged" for row in rows),
         failed=sum(row.outcome.state == "failed" for row in rows),
         runs=len(rows),
+        stuck=statistics.share(sum(stuck), len(stuck)) if stuck else None,
+        mean_not_stuck=_mean([row.loss for row, gone in zip(confirm, stuck, strict=True) if not gone]),
+        optimism=_mean(list(losses.values())) - by_lr[lr] if losses and lr in by_lr else None,
         measures={measure: _mean([row.outcome.measures.get(measure) for row in confirm]) for measure in names},
         seconds_per_step=sorted(seconds)[len(seconds) // 2] if seconds else None,
         area=sum(areas) / len(areas) if areas else None,
     )
-
-
-def _lost_by_lr(tuning: Sequence[RunRow], by_lr: Mapping[float, float]) -> dict[float, list[bool]]:
-    """Rate -> whether each tuning run was lost; see `ArmResult`."""
-
-    def lost(row: RunRow) -> bool:
-        initial, loss = row.outcome.initial_loss, row.loss
-        if row.outcome.state != "done" or initial is None or loss is None:
-            return True
-        return loss > (initial + min(by_lr.values())) / 2
-
-    rates = sorted({row.job.lr for row in tuning})
-    return {rate: [lost(row) for row in tuning if row.job.lr == rate] for rate in rates}
 
 
 def _area(row: RunRow) -> float | None:
@@ -320,61 +232,3 @@ def _mean(values: Sequence[Any]) -> Any:
     if isinstance(known[0], list):
         return [sum(column) / len(column) for column in zip(*known, strict=True)]
     return sum(known) / len(known)
-
-
-def _noise(study: Study, rows: Sequence[RunRow]) -> statistics.Interval | None:
-    """The primary outcome of the control's A/A runs less that of its confirmation runs, in the order of their seeds."""
-    control = [row for row in rows if row.job.arm == study.control]
-    losses = {
-        phase: [
-            row.value(study.outcome) for row in sorted(control, key=lambda row: row.job.seed) if row.job.phase == phase
-        ]
-        for phase in ("aa", "confirm")
-    }
-    pairs = [(a, b) for a, b in zip(losses["aa"], losses["confirm"], strict=False) if a is not None and b is not None]
-    return statistics.paired_t([a - b for a, b in pairs]) if len(pairs) > 1 else None
-
-
-def _comparisons(study: Study, rows: Sequence[RunRow], margin: float) -> tuple[Comparison, ...]:
-    differences = [_differences(claim, rows) for claim in study.claims]
-    intervals = [statistics.paired_t(list(d.values())) if len(d) > 1 else None for d in differences]
-    others = [i for i, claim in enumerate(study.claims) if not claim.primary]
-    tested = [INSIGNIFICANT if (found := intervals[i]) is None else found.p for i in others]
-    corrected = dict(zip(others, statistics.holm(tested), strict=True))
-    comparisons = []
-    for index, claim in enumerate(study.claims):
-        found, pairs = intervals[index], differences[index]
-        within = claim.margin if claim.margin is not None else margin if claim.outcome == study.outcome else None
-        p = None if found is None else corrected.get(index, found.p)
-        said = "unfinished"
-        if found is not None:
-            said = statistics.verdict(list(pairs.values()), claim.predicted, within, p=p)
-        elif len(pairs) and len(pairs) < SEEDS_FOR_A_CLAIM:
-            said = EXPLORATORY
-        comparisons.append(Comparison(claim, pairs, found, p, within, said))
-    return tuple(comparisons)
-
-
-def _differences(claim: Claim, rows: Sequence[RunRow]) -> dict[int, float]:
-    """Seed -> treatment less control, of the seeds of which both are known."""
-    treatment = _by_seed(claim.treatment, claim.outcome, rows)
-    if claim.control is None:
-        return treatment
-    control = _by_seed(claim.control, claim.outcome, rows)
-    return {seed: value - control[seed] for seed, value in treatment.items() if seed in control}
-
-
-def _by_seed(arm: str, outcome: str, rows: Sequence[RunRow]) -> dict[int, float]:
-    """Seed -> an arm's outcome. lr_sensitivity is of the tuning runs, of seeds that have tried the whole grid."""
-    if outcome != "lr_sensitivity":
-        confirm = [row for row in rows if row.job.phase == "confirm" and row.job.arm == arm]
-        return {row.job.seed: value for row in confirm if (value := row.value(outcome)) is not None}
-    tuning = [row for row in rows if row.job.phase == "tune"]
-    grid, found = {row.job.lr for row in tuning}, {}
-    for seed in sorted({row.job.seed for row in tuning}):
-        mine = [row for row in tuning if row.job.arm == arm and row.job.seed == seed]
-        losses = {row.job.lr: row.loss for row in mine if row.loss is not None}
-        initial = max((row.outcome.initial_loss for row in mine if row.outcome.initial_loss is not None), default=None)
-        if initial is not None and set(losses) == grid:
-            found[seed] = statistics.lr_sensitivity(losses, initial)
-    return found

@@ -11,7 +11,8 @@ from lab.studies.definition import Study
 from lab.studies.executors import Executor, OnChange
 from lab.studies.folder import Job, Phase, StudyFolder, studies_root
 from lab.studies.plan import Plan, aa_seed, make_plan, tuning_seed
-from lab.studies.results import StudyResult, best_rate, read_results
+from lab.studies.results import StudyResult, read_results
+from lab.studies.rows import best_rate
 from lab.studies.tables import require_source
 
 OnStage = Callable[[str], None]

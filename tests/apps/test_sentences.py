@@ -197,8 +197,8 @@ def test_no_study_figure_speaks_english_to_a_chinese_reader(monkeypatch: pytest.
 
 def test_what_a_study_asks_claims_and_finds_is_said_in_chinese() -> None:
     from lab.studies import find_study, study_names
+    from lab.studies.comparisons import Comparison
     from lab.studies.measures import MEASURES
-    from lab.studies.results import Comparison
     from lab.studies.statistics import paired_t
 
     for study in map(find_study, study_names()):
@@ -210,7 +210,7 @@ def test_what_a_study_asks_claims_and_finds_is_said_in_chinese() -> None:
                 ({0: 0.1, 1: 0.2}, "opposite"),
             ):
                 found = paired_t(list(pairs.values())) if len(pairs) > 1 else None
-                said.append(Comparison(claim, pairs, found, None, None, verdict).sentence())
+                said.append(Comparison(claim, pairs, found, 0.05, 0.01, None, verdict, 8).sentence())
         for text in said:
             assert CHINESE.search(in_chinese(text)), text
         for arm in study.arms:

@@ -386,10 +386,10 @@ LOST = {
     "half a line": (_metrics(lambda lines: [*lines[:3], lines[3][:20] + "\n", *lines[4:]]), "no line of step 3"),
     "twice": (_metrics(lambda lines: [*lines, *lines]), "not in the order of the steps"),
     "another order": (_metrics(lambda lines: lines[::-1]), "not in the order of the steps"),
-    "text": (_metrics(_field("val_loss", "x")), "is damaged: val_loss"),
-    "no step": (_metrics(_field("step", None)), "is damaged: step"),
-    "half a step": (_metrics(_field("step", 0.5)), "is damaged: step"),
-    "tokens": (_metrics(_field("tokens", [])), "is damaged: tokens"),
+    "text": (_metrics(_field("val_loss", "x")), "no line of step"),
+    "no step": (_metrics(_field("step", None)), "no line of step"),
+    "half a step": (_metrics(_field("step", 0.5)), "no line of step"),
+    "tokens": (_metrics(_field("tokens", [])), "no line of step"),
 }
 
 

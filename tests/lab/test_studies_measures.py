@@ -184,7 +184,8 @@ def test_measures_of_a_run_on_disk(trained) -> None:
 
     run = Run(trained.run("a"))
     data = prepare_data(RunConfig.from_dict(run.config))
-    found = measure(MEASURES, run, data)
+    found, problem = measure(MEASURES, run, data)
+    assert problem is None
     assert set(found) == set(MEASURES)
     numbers = [
         v for value in found.values() if value is not None for v in (value if isinstance(value, list) else [value])

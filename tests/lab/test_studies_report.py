@@ -170,3 +170,49 @@ def test_the_page_opens_offline_in_both_themes(done: StudyFolder, browser: Brows
 def test_no_study_no_report(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no registration\.json"):
         write_report(tmp_path)
+
+
+def finished(folder: StudyFolder, aa: float, stuck: int = 0) -> str:
+    """The report of a study whose A/A differs by `aa`, with `stuck` runs of the treatment that learned nothing."""
+    folder.register(stamped(make_plan(STUDY, "small")))
+    for arm, lr, final in (("pre", 1e-3, 2.6), ("pre", 1e-2, 2.5), ("post", 1e-3, 2.7), ("post", 1e-2, 3.9)):
+        outcome(folder, arm, "tune", lr, tuning_seed(0), final)
+    for seed in range(6):
+        outcome(folder, "pre", "confirm", 1e-2, seed, 2.5 + 0.001 * seed)
+        outcome(folder, "post", "confirm", 1e-3, seed, 3.9 if seed < stuck else 2.7 + 0.002 * seed)
+        outcome(folder, "pre", "aa", 1e-2, aa_seed(seed), 2.5025 + aa - 0.001 * seed)
+    folder.event("complete")
+    write_report(folder)
+    return (folder.path / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_control_that_differs_from_itself_makes_the_table_exploratory(tmp_path: Path) -> None:
+    text = finished(StudyFolder(tmp_path / "tiny-small"), aa=0.3)
+    first = text.split("\n\n")[1]
+    assert "exploratory" in first and "A/A +0.29" in first
+    assert "**replicates**" not in text and "**opposite**" not in text
+    assert "**exploratory: no claim**" in text
+
+
+def test_stuck_runs_are_an_outcome_of_their_own(tmp_path: Path) -> None:
+    text = finished(StudyFolder(tmp_path / "tiny-small"), aa=0.0, stuck=2)
+    row = next(line for line in text.splitlines() if line.startswith("| post | 0.001"))
+    assert "2/6 [4%, 78%]" in row and "2.7070" in row  # Clopper and Pearson; the mean of the four others
+    beside = next(line for line in text.splitlines() if line.startswith("| placement | +"))
+    assert "n = 4" in beside
+    assert re.search(r"beyond 3 median absolute deviations", text)
+
+
+def test_measures_that_are_missing_are_counted(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path / "tiny-small")
+    folder.register(stamped(make_plan(STUDY, "small")))
+    for arm, lr in (("pre", 1e-2), ("post", 1e-3)):
+        outcome(folder, arm, "tune", lr, tuning_seed(0), 2.5)
+    for seed in range(6):
+        outcome(folder, "pre", "confirm", 1e-2, seed, 2.5)
+        outcome(folder, "post", "confirm", 1e-3, seed, None if seed == 0 else 2.7 + 0.001 * seed)
+    folder.event("complete")
+    write_report(folder)
+    text = (folder.path / "report.md").read_text(encoding="utf-8")
+    assert "growth: 1 of 6 pairs have no such number" in text and "n = 5 of 6" in text
+    assert "n = 6 of 6" in text  # the loss of the run that diverged is known

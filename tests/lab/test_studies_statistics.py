@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,16 +13,32 @@ from lab.studies import statistics
 from lab.studies.statistics import (
     area_under_curve,
     censored,
+    covers_zero,
+    decision_p,
     detectable_effect,
-    holm,
+    holm_levels,
     lr_sensitivity,
-    margin_of,
-    noise_floor,
+    outlying,
     paired_t,
     perplexity_change,
-    tost,
+    read,
+    seeds_needed,
+    share,
+    sign_flip_p,
     verdict,
 )
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's adjusted p values, as in his paper, to hold the levels against."""
+    order = np.argsort(ps, kind="stable")
+    adjusted = [0.0] * len(ps)
+    largest = 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(ps) - rank) * ps[int(index)]))
+        adjusted[int(index)] = largest
+    return adjusted
+
 
 # Student's own data (1908, The probable error of a mean): hours of sleep gained by ten patients under two drugs.
 SLEEP_1 = np.array([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0])
@@ -68,7 +85,7 @@ def test_a_thing_against_itself_covers_zero() -> None:
         losses = rng.normal(1.85, 0.0155, (2, 8))
         found = paired_t(losses[0] - losses[1])
         covers += found.low <= 0 <= found.high
-        said.append(verdict(losses[0] - losses[1], "lower", margin_of(0.01, None)))
+        said.append(verdict(found, "lower", 0.01))
     assert covers >= 186  # 93 %
     assert sum(word in ("replicates", "opposite") for word in said) <= 14
     assert "inconclusive" in said
@@ -79,7 +96,8 @@ def test_pairs_that_are_all_the_same_are_certain() -> None:
     assert (found.low, found.high, found.p, found.d_z, found.wins) == (-0.5, -0.5, 0.0, -math.inf, 1.0)
     none = paired_t([0.0] * 4)
     assert (none.p, none.d_z, none.wins) == (1.0, 0.0, 0.5)
-    assert tost([0.0] * 4, 0.01) == 0.0 and tost([0.5] * 4, 0.01) == 1.0
+    assert decision_p([0.0] * 4, 0.01) == 0.0 and decision_p([0.5] * 4, 0.01) == 0.0
+    assert decision_p([0.01] * 4, 0.01) == 1.0
 
 
 @pytest.mark.parametrize("bad, reason", [([0.1], "at least two"), ([], "at least two"), ([0.1, math.nan], "finite")])
@@ -88,24 +106,122 @@ def test_what_is_no_sample_is_refused(bad: list[float], reason: str) -> None:
         paired_t(bad)
 
 
-def test_equivalence_is_two_one_sided_tests() -> None:
-    rng = np.random.default_rng(3)
-    sample = rng.normal(0.002, 0.006, 8)
-    above = stats.ttest_1samp(sample, -0.01, alternative="greater").pvalue
-    below = stats.ttest_1samp(sample, 0.01, alternative="less").pvalue
-    assert tost(sample, 0.01) == pytest.approx(max(above, below), rel=1e-9)
-    # p < .05 exactly when the 90 % interval lies within the margin
-    ninety = paired_t(sample, level=0.9)
-    reach = max(abs(ninety.low), abs(ninety.high))
-    assert tost(sample, reach * 1.0001) < 0.05 < tost(sample, reach * 0.9999)
-    with pytest.raises(ValueError, match="margin is 0"):
-        tost(sample, 0.0)
+@pytest.mark.parametrize("mean, margin", [(0.002, 0.01), (0.03, 0.01), (-0.03, 0.01), (0.009, 0.01), (0.02, 0.0)])
+def test_the_p_of_a_decision_is_where_its_interval_stops_straddling(mean: float, margin: float) -> None:
+    sample = np.random.default_rng(3).normal(mean, 0.006, 8)
+    p = decision_p(sample, margin)
+    above, below = (stats.ttest_1samp(sample, m, alternative=side).pvalue for m, side in
+                    ((margin, "greater"), (-margin, "less")))  # fmt: skip
+    if min(above, below) < 0.5:
+        within = max(1 - above, 1 - below)
+        assert p == pytest.approx(min(1.0, 2 * min(above, below, within)), rel=1e-9)
+    assert read(paired_t(sample, 1 - p * 0.999), margin) == "straddling"
+    assert read(paired_t(sample, 1 - p * 1.001), margin) != "straddling"
+    with pytest.raises(ValueError, match="margin is -1"):
+        decision_p(sample, -1.0)
 
 
-def test_equivalence_is_claimed_falsely_at_most_as_often_as_it_says() -> None:
+def test_holms_levels_decide_as_holms_corrected_ps_do() -> None:
     rng = np.random.default_rng(5)
-    false = [tost(sample, 0.01) < 0.05 for sample in rng.normal(0.01, 0.004, (500, 8))]  # the truth is at the margin
-    assert np.mean(false) < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 500)
+    for ps in (*rng.beta(0.4, 4, (200, 6)), np.array([0.01, 0.04, 0.03, 0.005]), np.array([0.5, 0.9])):
+        levels = holm_levels(ps)
+        for p, alpha, corrected in zip(ps, levels, holm(ps), strict=True):
+            assert (p < alpha) == (corrected < 0.05)
+            assert 0.05 / len(ps) <= alpha <= 0.05
+    assert holm_levels([]) == [] and holm_levels([0.02]) == [0.05]
+
+
+def simulated(truths: list[float], sd: float, margin: float, predicted: statistics.Sign, n: int = 8) -> list[str]:
+    """Verdicts of one study whose claims have these true differences, Holm's levels over all of them."""
+    samples = [RNG.normal(truth, sd, n) for truth in truths]
+    alphas = holm_levels([decision_p(sample, margin) for sample in samples])
+    return [
+        verdict(paired_t(sample, 1 - alpha), predicted, margin) for sample, alpha in zip(samples, alphas, strict=True)
+    ]
+
+
+RNG = np.random.default_rng(17)
+STUDIES = 600
+
+
+@pytest.mark.parametrize("sd", [0.02, 0.118, 0.46])
+def test_noise_does_not_make_a_large_gap_no_difference(sd: float) -> None:
+    said = [simulated([0.20], sd, 0.01, "no difference")[0] for _ in range(STUDIES)]
+    assert np.mean([word in ("replicates", "no detectable difference") for word in said]) < 0.05
+
+
+@pytest.mark.parametrize("sd", [0.002, 0.004, 0.01])
+@pytest.mark.parametrize("at", [0.01, -0.01])
+def test_a_difference_at_the_margin_is_rarely_no_difference_in_any_claim(sd: float, at: float) -> None:
+    studies = [simulated([at] * 5, sd, 0.01, "no difference") for _ in range(STUDIES)]
+    assert np.mean(["replicates" in said for said in studies]) < 0.05
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.006, -0.009])
+@pytest.mark.parametrize("sd", [0.0055, 0.05])
+def test_a_difference_inside_the_margin_is_not_opposite(truth: float, sd: float) -> None:
+    said = [simulated([truth], sd, 0.01, "no difference")[0] for _ in range(STUDIES)]
+    assert np.mean([word == "opposite" for word in said]) < 0.05
+    certain = [simulated([truth], 1e-5, 0.01, "no difference")[0] for _ in range(20)]
+    assert set(certain) == {"replicates"}
+
+
+@pytest.mark.parametrize("stuck", [0.0, 0.1, 0.3])
+def test_the_interval_of_runs_that_are_not_stuck_covers_the_truth(stuck: float) -> None:
+    """The unconditional interval does not, with a tenth of the runs stuck; so the report names the other."""
+    rng, repeats, truth = np.random.default_rng(23), 3000, 0.05
+    apart, whole = [], []
+    for _ in range(repeats):
+        gone = rng.random(8) < stuck
+        sample = rng.normal(truth, 0.05, 8) + 3.0 * gone
+        kept = sample[~gone]
+        if len(kept) > 1:
+            found = paired_t(kept)
+            apart.append(found.low <= truth <= found.high)
+        found = paired_t(sample)
+        whole.append(found.low <= truth + 3.0 * stuck <= found.high)
+    assert 0.93 < np.mean(apart) < 0.97
+    if stuck == 0.1:
+        assert np.mean(whole) < 0.7
+
+
+def test_seeds_for_a_margin_are_those_of_simulation() -> None:
+    needed = seeds_needed(0.02, 0.01)
+    assert needed is not None and 30 < needed < 50
+    rng = np.random.default_rng(2)
+    power = np.mean([read(paired_t(sample), 0.01) == "within" for sample in rng.normal(0, 0.02, (1500, needed))])
+    assert 0.77 < power < 0.83
+    assert seeds_needed(0.0, 0.01) == 2 and seeds_needed(0.02, 0.0) is None and seeds_needed(10.0, 1e-6) is None
+
+
+def test_a_control_that_differs_from_itself_fails_the_gate() -> None:
+    assert covers_zero(None) and covers_zero(paired_t([0.01, -0.02, 0.015, -0.01]))
+    assert not covers_zero(paired_t([0.5, 0.52, 0.49, 0.51]))
+
+
+@pytest.mark.parametrize("k, n, low, high", [(0, 8, 0.0, 0.3694), (3, 8, 0.0852, 0.7551), (8, 8, 0.6306, 1.0)])
+def test_a_share_has_the_exact_interval(k: int, n: int, low: float, high: float) -> None:
+    found = share(k, n)
+    assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+    with pytest.raises(ValueError, match="is no share"):
+        share(n + 1, n)
+
+
+def test_outlying_differences_are_counted() -> None:
+    assert outlying([0.01, 0.012, 0.009, 0.011, 3.0]) == 1
+    assert (
+        outlying([0.01, 0.012, 0.009, 0.011]) == 0 and outlying([1.0, 1.0, 1.0]) == 0 and outlying([1.0, 1.0, 5.0]) == 1
+    )
+
+
+def test_sign_flips_are_exact() -> None:
+    sample = [0.3, 0.1, 0.5, -0.2, 0.4, 0.6]
+    reference = stats.permutation_test((sample, [0.0] * 6), lambda a, b: np.sum(np.subtract(a, b)),
+                                       permutation_type="samples", n_resamples=np.inf)  # fmt: skip
+    assert sign_flip_p(sample) == pytest.approx(reference.pvalue)
+    assert sign_flip_p([1.0] * 8) == 2 / 256
+    many = np.random.default_rng(1).normal(0.5, 1, 30)
+    assert sign_flip_p(many) == pytest.approx(stats.ttest_1samp(many, 0).pvalue, abs=0.01)
 
 
 def test_holm_by_hand() -> None:
@@ -134,12 +250,6 @@ def test_nats_as_perplexity() -> None:
     assert perplexity_change(0.0) == 0.0
 
 
-def test_the_margin_is_the_declared_or_twice_the_noise() -> None:
-    noise = noise_floor([0.01, -0.02, 0.03, 0.0])
-    assert noise == pytest.approx(np.std([0.01, -0.02, 0.03, 0.0], ddof=1) / 2)
-    assert margin_of(0.01, 0.002) == 0.01 and margin_of(0.01, 0.02) == 0.04 and margin_of(0.01, None) == 0.01
-
-
 FAR, NEAR, WIDE = (
     [-0.05, -0.04, -0.06, -0.05, -0.045, -0.055],
     [0.001, -0.001, 0.002, 0.0, -0.002, 0.001],
@@ -162,15 +272,16 @@ FAR, NEAR, WIDE = (
     ],
 )
 def test_verdicts(sample: list[float], predicted: statistics.Sign, said: str) -> None:
-    assert verdict(sample, predicted, 0.01) == said
+    assert verdict(paired_t(sample), predicted, 0.01) == said
 
 
-def test_a_verdict_obeys_the_corrected_p_and_the_margin() -> None:
-    assert verdict(FAR, "lower", 0.01, p=0.2) == "inconclusive"
+def test_a_verdict_obeys_its_interval_and_the_margin() -> None:
+    assert verdict(paired_t(FAR, 0.9999999), "lower", 0.01) == "inconclusive"
     # A difference that is certain and too small to matter is none; where nothing is too small, it counts.
     small = [value / 20 for value in FAR]
-    assert verdict(small, "lower", 0.01) == "no detectable difference"
-    assert verdict(small, "lower", None) == "replicates"
+    assert verdict(paired_t(small), "lower", 0.01) == "no detectable difference"
+    assert verdict(paired_t(small), "lower", 0.0) == "replicates"
+    assert verdict(paired_t([0.0] * 6), "no difference", 0.0) == "inconclusive"
 
 
 def test_a_diverged_run_counts_with_what_it_began_with() -> None:

@@ -7,10 +7,10 @@ FORMS: dict[str, str] = {
     ),
     "validation loss (nats per token)": "验证损失（nat/词元）",
     "Intervals of {n} differences: {means}.": "{n} 个差的区间：{means}。",
-    "treatment less control ({unit_})": "处理组减对照组（{unit_}）",
+    "treatment minus control ({unit_})": "处理组减对照组（{unit_}）",
     "{outcome}, by claim": "{outcome}，按论断",
     "one seed: {value} {unit_}": "一个种子：{value} {unit_}",
-    "mean {mean}, 95 % interval {low} to {high} {unit_}": "平均 {mean}，95% 区间 {low} 到 {high} {unit_}",
+    "mean {mean}, {level} % interval {low} to {high} {unit_}": "平均 {mean}，{level}% 区间 {low} 到 {high} {unit_}",
     "Learning rates: ring chosen, cross some lost": "学习率：圆圈为选中的，叉为有失败的",
     "Final loss over the learning rate. Chosen: {rates}.": "最终损失随学习率的变化。选中：{rates}。",
     "learning rate": "学习率",
@@ -28,15 +28,15 @@ FORMS: dict[str, str] = {
     "weight": "权重",
     "bits/byte": "比特/字节",
     # what came of a claim
-    "{treatment} against {control}, {outcome}: {mean} nats{maybe} (95 % interval {low} to {high}, n = {n}, {share_}); "
-    "predicted {predicted_}: {verdict_}.": (
-        "{treatment} 对 {control}，{outcome}：{mean} nat（95% 区间 {low} 到 {high}，n = {n}，{share_}）；"
-        "预测{predicted_}：{verdict_}。"
+    "{treatment} against {control}, {outcome}: {mean} nats ({level} % interval {low} to {high}, n = {n} of {planned}, "
+    "margin {margin}, {share_}); predicted {predicted_}: {verdict_}.": (
+        "{treatment} 对 {control}，{outcome}：{mean} nat（{level}% 区间 {low} 到 {high}，n = {n}，共 {planned}，"
+        "界限 {margin}，{share_}）；预测{predicted_}：{verdict_}。"
     ),
-    "{treatment} against {control}, {outcome}: {mean} (95 % interval {low} to {high}, n = {n}); "
-    "predicted {predicted_}: {verdict_}.": (
-        "{treatment} 对 {control}，{outcome}：{mean}（95% 区间 {low} 到 {high}，n = {n}）；"
-        "预测{predicted_}：{verdict_}。"
+    "{treatment} against {control}, {outcome}: {mean} ({level} % interval {low} to {high}, n = {n} of {planned}, "
+    "margin {margin}); predicted {predicted_}: {verdict_}.": (
+        "{treatment} 对 {control}，{outcome}：{mean}（{level}% 区间 {low} 到 {high}，n = {n}，共 {planned}，"
+        "界限 {margin}）；预测{predicted_}：{verdict_}。"
     ),
     "{value} perplexity": "困惑度 {value}",
     "{treatment} against {control}, {outcome}: {value} in one pair; {verdict_}.": (

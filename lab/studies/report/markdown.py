@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Any
 
 from lab.studies.definition import MATCHED_WITHIN
 from lab.studies.measures import MEASURES
 from lab.studies.results import StudyResult
-from lab.studies.statistics import detectable_effect, perplexity_change
+from lab.studies.statistics import (
+    Interval,
+    detectable_effect,
+    outlying,
+    perplexity_change,
+    seeds_needed,
+    sign_flip_p,
+)
 from lab.studies.tables import UNFINISHED
 
 
@@ -45,6 +52,12 @@ def summary(result: StudyResult) -> list[str]:
     """The primary claim's verdict, and whether there is more to come."""
     primary = next(c for c in result.comparisons if c.claim.primary)
     lines = [] if result.complete else [f"**{UNFINISHED}**", ""]
+    if (noise := result.noise) is not None and not result.trusted:
+        lines += [
+            f"**This table is exploratory: the control differs from itself under other seeds (A/A {_span(noise)}), so "
+            "no claim has a verdict.**",
+            "",
+        ]
     return [*lines, f"**{primary.verdict.capitalize()}.** {primary.claim.text} {primary.sentence()}"]
 
 
@@ -57,8 +70,7 @@ def registration(result: StudyResult) -> list[str]:
     return [
         f"- Hypothesis: {result.study.hypothesis}",
         f"- Source: {result.study.source}",
-        f"- Primary outcome: {result.study.outcome}, margin {result.margin:.4f} "
-        f"(declared {result.study.margin:g}, or twice the noise floor)",
+        f"- Primary outcome: {result.study.outcome}, margin {result.margin:g}",
         f"- Registered before the first run: {registered.get('time', 'unknown')}{where}, sha256 {found['sha256'][:16]}",
         f"- Tier {result.tier}: {result.seeds} paired seeds"
         + (
@@ -94,41 +106,85 @@ def arms(result: StudyResult) -> list[str]:
         seeds = " ".join(f"{loss:.3f}" for _, loss in sorted(arm.losses.items()))
         speed = "" if arm.seconds_per_step is None else f"{1000 * arm.seconds_per_step:.0f}"
         lr = "" if arm.lr is None else f"{arm.lr:g}{' (edge)' if arm.edge else ''}"
-        rows.append((arm.name, lr, _number(arm.mean), _number(arm.sd), _number(arm.area), str(len(arm.losses)),
-                     f"{arm.diverged}/{arm.runs}", speed, seeds))  # fmt: skip
-    heads = ("arm", ">learning rate", ">mean loss", ">sd", ">area under curve", ">n", ">diverged", ">ms/step",
-             "each seed")  # fmt: skip
-    return table(heads, rows)
+        stuck = "" if (found := arm.stuck) is None else f"{found.k}/{found.n} [{found.low:.0%}, {found.high:.0%}]"
+        gain = "" if arm.optimism is None else f"{arm.optimism:+.4f}"
+        rows.append((arm.name, lr, _number(arm.mean), _number(arm.sd), stuck, _number(arm.mean_not_stuck), gain,
+                     _number(arm.area), str(len(arm.losses)), f"{arm.diverged}/{arm.runs}", speed, seeds))  # fmt: skip
+    heads = ("arm", ">learning rate", ">mean loss", ">sd", ">stuck [95 %]", ">mean, not stuck", ">optimism",
+             ">area under curve", ">n", ">diverged", ">ms/step", "each seed")  # fmt: skip
+    legend = (
+        "Stuck: confirmation runs that diverged or kept less than half of what the best rate gains, with the exact "
+        "interval of that share. Optimism: mean confirmation loss minus the tuning loss that chose the rate; far above "
+        "0 the choice was luck."
+    )
+    return [*table(heads, rows), "", legend]
 
 
 def claims(result: StudyResult) -> list[str]:
-    """Each claim with its interval and verdict, and the noise beside it."""
+    """Each claim with its interval and verdict, what stands beside the interval, and the noise."""
     rows = []
     for found in result.comparisons:
         claim, interval = found.claim, found.interval
-        span = "" if interval is None else f"{interval.mean:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
         more = (
             "" if interval is None or claim.outcome != "final_val_loss" else f"{perplexity_change(interval.mean):+.1%}"
         )
-        size = "" if interval is None or not math.isfinite(interval.d_z) else f"{interval.d_z:+.2f}"
+        level = "" if interval is None else f"{100 * (1 - found.alpha):.3g} %"
         wins = "" if interval is None else f"{interval.wins:.0%}"
-        p = "" if found.holm_p is None else f"{found.holm_p:.2g}"
+        p = "" if found.p is None else f"{found.p:.2g}"
         rows.append((("**" + claim.name + "**") if claim.primary else claim.name, f"**{found.verdict}**",
-                     f"{claim.treatment} - {claim.control or '0'}", claim.predicted, span, more, size, wins,
-                     p))  # fmt: skip
-    heads = ("claim", "verdict", "difference", "predicted", ">mean [95 %]", ">perplexity", ">d_z", ">below 0",
-             ">p (Holm)")  # fmt: skip
+                     f"{claim.treatment} - {claim.control or '0'}", claim.predicted, _span(interval), level,
+                     f"{found.margin:g}", more, wins, p, f"{len(found.differences)} of {found.planned}"))  # fmt: skip
+    heads = ("claim", "verdict", "difference", "predicted", ">mean [interval]", ">level", ">margin", ">perplexity",
+             ">below 0", ">p", ">pairs")  # fmt: skip
     lines = table(heads, rows)
+    if any(found.interval for found in result.comparisons):
+        lines += ["", READING]
     if result.noise is not None:
-        noise = result.noise
         lines += [
             "",
-            f"A/A, the control against itself under other seeds, {result.study.outcome}: {noise.mean:+.4f} "
-            f"[{noise.low:+.4f}, {noise.high:+.4f}], n = {noise.n}.",
+            f"A/A, the control against itself under other seeds, {result.study.outcome}: {_span(result.noise)}, "
+            f"n = {result.noise.n}.",
         ]
+    beside = _beside(result)
     texts = [f"- **{c.claim.name}**, of {c.claim.outcome}: {c.claim.text} ({c.claim.source}) {c.sentence()}"
-             for c in result.comparisons]  # fmt: skip
-    return [*lines, "", *texts]
+             + (f" Margin: {c.claim.why}." if c.claim.why else "") for c in result.comparisons]  # fmt: skip
+    return [*lines, *(["", *beside] if beside else []), "", *texts]
+
+
+READING = (
+    "The interval decides: beyond the margin on one side it replicates or is opposite, within it there is no "
+    "detectable difference, and one that straddles a bound is inconclusive. Its level is Holm's for the number of "
+    "claims. p: the smallest 1 - level at which the interval straddles no bound."
+)
+
+
+def _span(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval.mean:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
+
+
+def _beside(result: StudyResult) -> list[str]:
+    """What else to read for each claim: the median, a permutation test, the pairs not stuck, the seeds it takes."""
+    rows = []
+    for found in result.comparisons:
+        if found.interval is None:
+            continue
+        values = list(found.differences.values())
+        away, needed = outlying(values), seeds_needed(found.interval.sd, found.margin)
+        rows.append(
+            (found.claim.name, f"{median(values):+.4f}", f"{sign_flip_p(values):.2g}", str(away) if away else "",
+             "" if found.not_stuck is None else f"{_span(found.not_stuck)}, n = {found.not_stuck.n}",
+             "" if needed is None else f"{needed:,}")
+        )  # fmt: skip
+    if not rows:
+        return []
+    heads = ("claim", ">median", ">p by sign flips", ">outlying", ">mean [interval] of pairs not stuck",
+             ">seeds for this margin")  # fmt: skip
+    legend = (
+        "Where differences are outlying (beyond 3 median absolute deviations) the t interval covers less than it says: "
+        "read the median, the sign flips and the pairs in which neither run was stuck. Seeds for this margin: how many "
+        "pairs of this spread it takes to find a true zero within it with power 0.8."
+    )
+    return [*table(heads, rows), "", legend]
 
 
 def rates(result: StudyResult) -> list[str]:
@@ -174,6 +230,13 @@ def caveats(result: StudyResult) -> list[str]:
         lines.append(f"- The best learning rate lies on the edge of the grid for {', '.join(edges)}.")
     if failed:
         lines.append(f"- {failed} runs failed and are missing.")
+    lines += [
+        f"- {c.claim.name}: {c.missing} of {c.planned} pairs have no such number."
+        for c in result.comparisons
+        if result.complete and c.missing
+    ]
+    if (noise := result.noise) is not None and not result.trusted:
+        lines.append(f"- A/A excludes 0 ({_span(noise)}): nothing here is a verdict.")
     return lines
 
 

@@ -112,9 +112,11 @@ def figures(result: StudyResult, template: str = "light") -> dict[str, go.Figure
         for c in result.comparisons:
             if c.claim.outcome == outcome:
                 mean, low, high = (c.interval.mean, c.interval.low, c.interval.high) if c.interval else (None,) * 3
-                rows.append(Difference(c.claim.name, mean, low, high, list(c.differences.values()), c.verdict))
+                rows.append(
+                    Difference(c.claim.name, mean, low, high, list(c.differences.values()), c.verdict, 1 - c.alpha)
+                )
         margins = {c.margin for c in result.comparisons if c.claim.outcome == outcome}
-        margin = margins.pop() if len(margins) == 1 else None
+        margin = margins.pop() or None if len(margins) == 1 else None
         if outcome == result.study.outcome and (noise := result.noise) is not None:
             rows.append(Difference("A/A", noise.mean, noise.low, noise.high, (), "noise"))
         unit = MEASURES[outcome].unit if outcome in MEASURES else "bits/byte" if outcome == "val_bpb" else "nats"
