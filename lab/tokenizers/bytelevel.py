@@ -127,7 +127,10 @@ class BPETokenizer(Tokenizer):
         from model.pretrained.tokenizer_export import read_gpt2_files
 
         vocabulary, pairs = read_gpt2_files(folder)
-        return cls(vocabulary, pairs, END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+        try:
+            return cls(vocabulary, pairs, END_OF_TEXT if END_OF_TEXT in vocabulary else None)
+        except ValueError as error:
+            raise ValueError(f"{folder}: vocab.json and merges.txt are no tokenizer of GPT-2's kind: {error}") from None
 
     @property
     def vocab_size(self) -> int:

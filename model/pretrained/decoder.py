@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -45,9 +45,15 @@ class Decoder:
         self.types = _types(self.parts)
         self.manner = "neighbours" if self.is_joined_by_spaces else _manner(self.parts)
         self._added = engine.get_added_tokens_decoder()
+        self._known: dict[int, Piece] = {}
 
     def piece(self, index: int) -> Piece:
         """What an id is in the middle of a text."""
+        if index not in self._known:
+            self._known[index] = self._piece(index)
+        return self._known[index]
+
+    def _piece(self, index: int) -> Piece:
         token = self.engine.id_to_token(index)
         if token is None:
             return b"" if self.manner == "alone" else ""
@@ -92,9 +98,7 @@ class Decoder:
         """The text of some ids; bytes that form no whole character become U+FFFD."""
         if self.manner == "alone":
             return b"".join(self.piece(i) for i in ids).decode("utf-8", errors="replace")  # type: ignore[misc]
-        if self.is_joined_by_spaces:
-            return self._join([t for i in ids if (t := self.engine.id_to_token(i)) is not None])
-        return _unless_nothing(lambda: self.engine.decode(list(ids), skip_special_tokens=False))
+        return self._join([t for i in ids if (t := self.engine.id_to_token(i)) is not None])
 
     def settled(self, ids: Sequence[int]) -> str:
         """The part of a text that no later id can change, in the whole manner."""
@@ -118,10 +122,17 @@ class Decoder:
 
     @cached_property
     def _own(self) -> Any:
-        return _decoder_of(self.parts)
+        return _decoder_of(self.parts[:-1] if self._is_stripped else self.parts)
+
+    @property
+    def _is_stripped(self) -> bool:
+        return self.types[-1:] == ["Strip"] and "Fuse" in self.types
 
     def _join(self, tokens: list[str]) -> str:
-        return " ".join(tokens) if self.is_joined_by_spaces else _unless_nothing(lambda: self._own.decode(tokens))
+        if self.is_joined_by_spaces:
+            return " ".join(tokens)
+        text: str = self._own.decode(tokens)
+        return _stripped(text, self.parts[-1]) if self._is_stripped else text
 
     @cached_property
     def _tail(self) -> str:
@@ -149,13 +160,15 @@ class Decoder:
             begin = end
 
 
-def _unless_nothing(decode: Callable[[], str]) -> str:
-    try:
-        return decode()
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        return ""  # the engine's Strip fails where it takes all of a text away
+def _stripped(text: str, strip: dict[str, Any]) -> str:
+    """What a last Strip leaves; the engine panics where it takes all of a text away."""
+    content, start, stop = strip["content"], strip["start"], strip["stop"]
+    left = right = 0
+    while left < min(start, len(text)) and text[left] == content:
+        left += 1
+    while right < min(stop, len(text)) and text[-1 - right] == content:
+        right += 1
+    return text[left : len(text) - right]
 
 
 def _common(one: str, other: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model.pretrained.added_tokens import complete, marks
-from model.pretrained.files import PretrainedError, read_json, read_object
+from model.pretrained.files import PretrainedError, read_json, read_object, require_regular
 from model.pretrained.tokenizer_kinds import PretrainedTokenizer, TokenListTokenizer, read_engine
 from model.tokenizer import Tokenizer, byte_alphabet
 
@@ -72,6 +72,7 @@ def _of_folder(engine: Engine, folder: Path, config: Mapping[str, Any]) -> Pretr
 def _from_sentencepiece(path: Path, folder: Path, config: Mapping[str, Any]) -> PretrainedTokenizer:
     import transformers
 
+    require_regular(path)
     try:
         theirs = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except Exception as error:  # a damaged file ends in whatever it causes in sentencepiece or protobuf
