@@ -219,8 +219,11 @@ def load_weights(model: GPT, path: Path) -> dict[str, str]:
     """
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
+    from model.pretrained.files import require_regular
+
+    if not path.exists():
         raise RunNotFoundError(f"there are no weights at {path}")
+    require_regular(path)
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})

@@ -34,12 +34,12 @@ def account(stored: Mapping[str, Stored], layout: Layout, config: GPTConfig, ori
     Left out are only buffers that hold nothing learned, once they are seen to be that: causal masks of GPT-2
     (attn.bias, attn.masked_bias) and the rotary frequencies of early Llamas.
     """
-    by_bare = without_prefixes(stored, layout.head)
+    by_bare = without_prefixes(stored, layout.head, origin)
     bare = {name: stored[full] for name, full in by_bare.items()}
     for name in [name for name in bare if _CAUSAL_MASK.fullmatch(name)]:
-        _require_causal_mask(by_bare[name], bare.pop(name))
+        _require_causal_mask(f"{origin}: {by_bare[name]}", bare.pop(name))
     for name in [name for name in bare if _FREQUENCIES.fullmatch(name)]:
-        _require_frequencies(by_bare[name], bare.pop(name), config)
+        _require_frequencies(f"{origin}: {by_bare[name]}", bare.pop(name), config)
     slots = layout.slots(config, {name: tensor.shape for name, tensor in bare.items()})
     tied_head = bare.pop(layout.head, None) if config.tie_word_embeddings else None
     unknown = [name for name in bare if name not in slots]

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
 from model.config import ConfigError, GPTConfig
 from model.pretrained.files import PretrainedError
+from model.pretrained.layouts import HEAD
+from model.pretrained.pickles import torch_file
 from model.pretrained.sources import Source
-from model.pretrained.tensors import Stored, from_state_dict, torch_file
+from model.pretrained.tensors import Stored, from_state_dict, without_prefixes
 
 _FIELDS = {
     "n_layer": "n_layers",
@@ -22,12 +26,21 @@ _FIELDS = {
 
 
 def read_nanogpt(source: Source) -> tuple[GPTConfig, dict[str, Stored]]:
-    """The config and the tensors of a ckpt.pt: LayerNorm, exact GELU, learned positions, tied embeddings."""
+    """The config and the tensors of a ckpt.pt: LayerNorm, exact GELU, learned positions.
+
+    The embeddings are tied, as nanoGPT has them, unless the file's two matrices differ.
+    """
     path = source.weights[0]
     content = torch_file(path)
     if not isinstance(content, Mapping) or "model_args" not in content or "model" not in content:
         raise PretrainedError(f"{path} is no checkpoint of nanoGPT: it needs the keys 'model_args' and 'model'.")
-    return nanogpt_config(content["model_args"], str(path)), from_state_dict(content["model"], path)
+    stored = from_state_dict(content["model"], path)
+    config = nanogpt_config(content["model_args"], str(path))
+    names = without_prefixes(stored, HEAD, str(path))
+    if HEAD in names and "wte.weight" in names:
+        head, embedding = (stored[names[name]].read() for name in (HEAD, "wte.weight"))
+        config = config.replace(tie_word_embeddings=torch.equal(head, embedding))
+    return config, stored
 
 
 def nanogpt_config(args: Any, origin: str) -> GPTConfig:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.pretrained.files import PretrainedError
+from model.pretrained.files import PretrainedError, require_regular, what_it_is
+from model.pretrained.pickles import torch_file
 from model.pretrained.sources import Source
 
 WRAPPERS = ("module.", "_orig_mod.", "model.", "transformer.")
@@ -74,41 +75,27 @@ _SAFETENSORS_DTYPES = {
 def _safetensors(path: Path) -> dict[str, Stored]:
     from safetensors import SafetensorError, safe_open
 
+    require_regular(path)
     try:
         file = safe_open(path, framework="pt")
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError) as error:
-        raise PretrainedError(f"{path} is no whole safetensors file: {error}") from None
+        kinds = {name: part.get_dtype() for name, part in slices.items()}
+    except (SafetensorError, OSError, UnicodeError) as error:
+        what = what_it_is(path)
+        known = what is not None and not what.startswith("a safetensors file")
+        reason = f"it is {what}" if known else f"{error}; download or copy it again"
+        raise PretrainedError(f"{path} is no whole safetensors file: {reason}.") from None
+    odd = next((name for name, kind in kinds.items() if kind not in _SAFETENSORS_DTYPES), None)
+    if odd is not None:
+        raise PretrainedError(f"{path}: {odd} is {kinds[odd]}: quantised weights are not read.")
 
     def reader(name: str) -> Callable[[], Tensor]:
         return lambda: file.get_tensor(name)
 
     return {
-        name: Stored(
-            tuple(part.get_shape()), _SAFETENSORS_DTYPES.get(part.get_dtype(), torch.float8_e4m3fn), reader(name)
-        )
+        name: Stored(tuple(part.get_shape()), _SAFETENSORS_DTYPES[kinds[name]], reader(name))
         for name, part in slices.items()
     }
-
-
-def torch_file(path: Path) -> Any:
-    """What torch.save wrote, weights and plain values only: nothing in the file is executed."""
-    import pickle
-
-    if path.stat().st_size == 0:
-        raise PretrainedError(f"{path} is empty.")
-    try:
-        import zipfile
-
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except pickle.UnpicklingError as error:
-        if "weights_only" in str(error).lower():
-            reason = "it holds more than weights and plain values, and nothing in it is executed"
-        else:
-            reason = "it is no file of torch.save"
-        raise PretrainedError(f"{path} is not read: {reason}.") from None
-    except (RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
-        raise PretrainedError(f"{path} is damaged or no file of torch.save: {str(error).splitlines()[0]}") from None
 
 
 def from_state_dict(state: Any, origin: Path | str) -> dict[str, Stored]:
@@ -121,6 +108,11 @@ def from_state_dict(state: Any, origin: Path | str) -> dict[str, Stored]:
             f"{origin} holds {wrong!r}, which is no tensor but {type(state[wrong]).__name__}: it is no state dict."
         )
 
+    for name, value in state.items():
+        if value.layout != torch.strided or value.is_quantized or value.is_meta:
+            kind = "quantised" if value.is_quantized else "without numbers" if value.is_meta else "sparse"
+            raise PretrainedError(f"{origin}: {name} is {kind}; save plain tensors.")
+
     def reader(tensor: Tensor) -> Callable[[], Tensor]:
         return lambda: tensor
 
@@ -130,7 +122,7 @@ def from_state_dict(state: Any, origin: Path | str) -> dict[str, Stored]:
     }
 
 
-def without_prefixes(names: Iterable[str], head: str) -> dict[str, str]:
+def without_prefixes(names: Iterable[str], head: str, origin: str) -> dict[str, str]:
     """Bare name -> name in the file, when every name carries the same prefix.
 
     head: the bare name of the unembedding, which may stand outside of the innermost wrapper (``lm_head.weight``
@@ -141,18 +133,18 @@ def without_prefixes(names: Iterable[str], head: str) -> dict[str, str]:
     heads: list[tuple[str, tuple[str, ...]]] = []
     for name in names:
         rest, prefix = _split(name)
-        if rest == head:
+        if rest.rpartition(".")[0] == head.rpartition(".")[0]:
             heads.append((name, prefix))
         elif body is None:
             body = (name, prefix)
         elif prefix != body[1]:
-            raise PretrainedError(_mixture(name, prefix, *body))
+            raise PretrainedError(_mixture(origin, name, prefix, *body))
         if rest in bare:
-            raise PretrainedError(f"{name!r} and {bare[rest]!r} are the same tensor under two names.")
+            raise PretrainedError(f"{origin}: {name!r} and {bare[rest]!r} are the same tensor under two names.")
         bare[rest] = name
     for name, prefix in heads:
         if body is not None and prefix not in (body[1], body[1][:-1]):
-            raise PretrainedError(_mixture(name, prefix, *body))
+            raise PretrainedError(_mixture(origin, name, prefix, *body))
     return bare
 
 
@@ -164,6 +156,6 @@ def _split(name: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(prefix)
 
 
-def _mixture(name: str, prefix: tuple[str, ...], other: str, others: tuple[str, ...]) -> str:
+def _mixture(origin: str, name: str, prefix: tuple[str, ...], other: str, others: tuple[str, ...]) -> str:
     first, second = ("".join(p) or "no prefix" for p in (prefix, others))
-    return f"The file mixes spellings: {name!r} has {first}, but {other!r} has {second}."
+    return f"{origin} mixes spellings: {name!r} has {first}, but {other!r} has {second}."
