@@ -13,7 +13,7 @@ from lab.analysis.interventions import Ablate, Intervention, Patch, apply
 from lab.analysis.metrics import Metric, read_metric
 from lab.analysis.patching import read_pair
 from lab.analysis.prompts import Prompt, resolve_choice, resolve_layer, without_dropout
-from lab.analysis.results import Result, frame
+from lab.analysis.results import Result, are_alike, frame, share
 from lab.analysis.sites import resolve_site, resolve_units
 from model.checks import whole
 
@@ -33,7 +33,8 @@ class Faithfulness(Result):
     circuit        the circuit's heads, all others ablated
     without        all heads but the circuit's
     empty          no head at all
-    faithfulness   (circuit - empty) / (clean - empty): 1 when the circuit does it all
+    faithfulness   (circuit - empty) / (clean - empty): 1 when the circuit does it all; NaN, with a
+                   ``note``, where clean and empty are alike
     completeness   (clean - without) / (clean - empty): 1 when nothing outside it can do it
     heads          [head, 2] (layer, head) of the circuit; ablation: what stands in for an ablated head
     """
@@ -47,6 +48,15 @@ class Faithfulness(Result):
     heads: np.ndarray
     ablation: str
     metric: str
+
+    @property
+    def note(self) -> str:
+        if not are_alike(self.clean, self.empty):
+            return ""
+        return (
+            f"The model scores {self.clean:.6g} with all heads and {self.empty:.6g} with none: there is no difference "
+            "for a circuit to make."
+        )
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each of the four runs."""
@@ -99,15 +109,14 @@ def circuit_faithfulness(
         with torch.no_grad():
             return float(reading(stream[:, : reading.last + 1]))
 
-    clean_value, circuit, without, empty = run(set()), run(everything - kept), run(kept), run(everything)
-    span = clean_value - empty
+    whole_model, circuit, without, empty = run(set()), run(everything - kept), run(kept), run(everything)
     return Faithfulness(
-        clean=clean_value,
+        clean=whole_model,
         circuit=circuit,
         without=without,
         empty=empty,
-        faithfulness=(circuit - empty) / span if span else float("nan"),
-        completeness=(clean_value - without) / span if span else float("nan"),
+        faithfulness=share(circuit - empty, whole_model, empty),
+        completeness=share(whole_model - without, whole_model, empty),
         heads=np.array(sorted(kept)),
         ablation=ablation,
         metric=reading.name,

@@ -65,9 +65,11 @@ class ResidualDecomposition(Result):
 
     @property
     def shares(self) -> np.ndarray:
-        """[component, pos] each one's part of the stream's squared length, signed; they sum to 1."""
+        """[component, pos] each one's part of the stream's squared length, signed; they sum to 1. NaN where the
+        stream is zero."""
         along = np.einsum("cpd,pd->cp", self.components, self.total)
-        return along / np.einsum("pd,pd->p", self.total, self.total)
+        with np.errstate(invalid="ignore"):
+            return along / np.einsum("pd,pd->p", self.total, self.total)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each component and position: its length and its share of the stream."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from lab.analysis.metrics import Metric, Reading, read_metric
 from lab.analysis.patching import Pair, read_pair
 from lab.analysis.prompts import Prompt, as_array, resolve_choice, resolve_layer, token_texts, without_dropout
-from lab.analysis.results import Result, frame, grid
+from lab.analysis.results import Result, alike_note, frame, grid, share
 from lab.analysis.sites import resolve_site, resolve_units
 from model.checks import as_whole, whole
 
@@ -55,13 +55,18 @@ class PathPatching(Result):
     @property
     def effect(self) -> np.ndarray:
         """[layer, head] what each path adds to the metric."""
-        return self.values - self.base
+        with np.errstate(invalid="ignore"):  # inf - inf
+            return self.values - self.base
 
     @property
     def recovered(self) -> np.ndarray:
-        """[layer, head] the effect as a share of the difference between the two prompts."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.effect / (self.other - self.base)
+        """[layer, head] the effect as a share of the difference between the two prompts. NaN, with a ``note``, where
+        both score alike."""
+        return share(self.effect, self.other, self.base)
+
+    @property
+    def note(self) -> str:
+        return alike_note(self.base, self.other)
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each sender that is before the receiver."""

@@ -64,6 +64,11 @@ def attribution_patching(
             other = float(reading(source[final][:, :end]))
         with torch.enable_grad(), model.hooks(fwd_hooks=[(points, keep)]):
             value = reading(model(pair.base[:, :run_to], stop_at_layer=n_layers)[:, :end])[0]
+            if not value.requires_grad:
+                raise ValueError(
+                    f"The metric ({reading.name}) has no gradient with respect to the logits, which an estimate is "
+                    "made of: let it return a tensor computed from them, or take activation_patching."
+                )
             gradients = torch.autograd.grad(value, [base[point] for point in points], allow_unused=True)
     values = np.zeros(plan.shape)
     for number, (point, gradient) in enumerate(zip(points, gradients, strict=True)):

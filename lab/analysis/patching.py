@@ -17,7 +17,7 @@ from torch import Tensor
 from lab.analysis.metrics import Metric, Reading, read_metric
 from lab.analysis.prompts import Prompt, as_array, prompt_ids, resolve_choice, token_texts, without_dropout
 from lab.analysis.restarts import BaseRun, Edit, Row, in_batches
-from lab.analysis.results import Result, frame, grid
+from lab.analysis.results import Result, alike_note, frame, grid, share
 from lab.analysis.sites import PATTERN, SITES, Index, Site, resolve_layers, resolve_site
 
 if TYPE_CHECKING:
@@ -88,14 +88,18 @@ class PatchingGrid(Result):
     @property
     def effect(self) -> np.ndarray:
         """[*axes] what each patch adds to the metric of the run it is patched into."""
-        return self.values - self.base
+        with np.errstate(invalid="ignore"):  # inf - inf
+            return self.values - self.base
 
     @property
     def recovered(self) -> np.ndarray:
-        """[*axes] the effect as a share of the whole difference between the two prompts: 1 is all of it."""
-        whole = (self.clean if self.direction == "denoise" else self.corrupt) - self.base
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return self.effect / whole
+        """[*axes] the effect as a share of the whole difference between the two prompts: 1 is all of it. NaN, with a
+        ``note``, where both score alike."""
+        return share(self.effect, self.clean if self.direction == "denoise" else self.corrupt, self.base)
+
+    @property
+    def note(self) -> str:
+        return alike_note(self.clean, self.corrupt)
 
     def labels(self) -> list[str]:
         """The name of each row of the first axis, e.g. "L3" or "L3 mlp"."""
@@ -270,7 +274,9 @@ def activation_patching(
 def _rows(plan: Plan, pair: Pair, base: BaseRun, source: Any, end: int) -> list[Row]:
     """A row for each patch that can change anything: none before the prompts differ or after the metric reads."""
     first = 0 if base.watched else pair.first
-    rows = []
+    rows: list[Row] = []
+    if first >= end:
+        return rows
     for number, (layer, place) in enumerate(plan.rows):
         point = place.point(layer)
         given = source[point]  # [1, pos, ...]

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 class Result:
     """Base of the frozen result dataclasses. A subclass says in ``to_frame`` what one row of its table is."""
 
+    @property
+    def note(self) -> str:
+        """A sentence on values that could not be had; "" where there is nothing to say."""
+        return ""
+
     def to_frame(self) -> pandas.DataFrame:
         """The result as a table (pandas is imported here)."""
         raise NotImplementedError
@@ -22,6 +27,8 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Field name -> plain Python value. Arrays become nested lists; NaN and infinities become None."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        if self.note:
+            values["note"] = self.note
         return {name: plain(value) for name, value in values.items() if value is not None}
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -44,6 +51,27 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, range)):
         return [plain(item) for item in value]
     return value
+
+
+ALIKE = 1e-6
+"""Two numbers this close, as a share of the larger, differ by rounding."""
+
+
+def are_alike(one: float, other: float) -> bool:
+    """Whether two values of a metric are equal up to rounding, or one is not a number: nothing is a share of that."""
+    return not abs(one - other) > ALIKE * max(abs(one), abs(other))
+
+
+def share(part: Any, one: float, other: float) -> Any:
+    """A part, or an array of parts, of the difference one - other; NaN where they are alike."""
+    return part * float("nan") if are_alike(one, other) else part / (one - other)
+
+
+def alike_note(one: float, other: float) -> str:
+    """What a result says where its two prompts are alike; "" where they are not."""
+    if not are_alike(one, other):
+        return ""
+    return f"The prompts score {one:.6g} and {other:.6g}: there is no difference to take shares of."
 
 
 def frame(columns: dict[str, Any]) -> pandas.DataFrame:

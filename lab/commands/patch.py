@@ -97,10 +97,14 @@ def patch(options: Patch) -> int:
 
 
 def _print_grid(grid: PatchingGrid) -> None:
-    whole = abs(grid.clean - grid.corrupt) or 1.0
-    rows = [[name, f"{effect:+.4f}", f"{abs(effect) / whole:.0%}"] for name, effect in grid.top(SHOWN)]
+    from lab.analysis.results import share
+
+    shares = {name: abs(share(effect, grid.clean, grid.corrupt)) for name, effect in grid.top(SHOWN)}
+    rows = [[name, f"{effect:+.4f}", "-" if grid.note else f"{shares[name]:.0%}"] for name, effect in grid.top(SHOWN)]
     said = "estimated" if grid.method == "attribution" else "exact"
     title = f"{grid.metric}: {grid.clean:.4f} clean, {grid.corrupt:.4f} corrupt; {said} patches of {grid.site}"
     if grid.correlation == grid.correlation:
         title += f", correlation with the exact grid {grid.correlation:.3f}"
+    if grid.note:
+        title += f"\n{grid.note}"
     print_table(title, ["patch", ">effect", ">of the difference"], rows)

@@ -70,6 +70,7 @@ def patching_grid(
         return f"{rows[row]}, {columns[column]}<br>{QUANTITIES[quantity]} {number(values[row, column])}"
 
     metric = escaped(grid.metric)
+    note = grid.note if quantity == "recovered" else ""
     best = np.unravel_index(np.argmax(np.abs(np.nan_to_num(values))), values.shape)
     return heatmap(
         values,
@@ -78,10 +79,11 @@ def patching_grid(
         what=QUANTITIES[quantity],
         x_title=x_title,
         y_title="component" if grid.axes[0] == "component" else "layer",
-        title=f"{said.capitalize()} of {what}, {how}: {metric}{compared}",
+        title=f"{said.capitalize()} of {what}, {how}: {metric}{compared}{'<br>' * bool(note)}{note}",
         alt=f"{said.capitalize()} of {what}, {how}. {QUANTITIES[quantity].capitalize()} of {metric} for {len(rows)} "
-        f"rows and {len(columns)} columns; the largest is {number(values[best])} at {rows[best[0]]}, "
-        f"{columns[best[1]]}. The metric is {number(grid.clean)} on the clean prompt and {number(grid.corrupt)} on the "
+        f"rows and {len(columns)} columns; "
+        + (note or f"the largest is {number(values[best])} at {rows[best[0]]}, {columns[best[1]]}.")
+        + f" The metric is {number(grid.clean)} on the clean prompt and {number(grid.corrupt)} on the "
         "corrupt one.",
         colours="diverging",
         high=1.0 if quantity == "recovered" else None,

@@ -1,6 +1,10 @@
 """What `lab.plots` writes into figures."""
 
 FORMS: dict[str, str] = {
+    # patching
+    "The prompts score {one} and {other}: there is no difference to take shares of.": (
+        "两段提示的得分是 {one} 与 {other}：没有差异可以按比例衡量。"
+    ),
     # attention
     "attention": "注意力",
     "value-weighted attention": "按值加权的注意力",
