@@ -4,8 +4,8 @@ The names below load what they need when first used, so `import lab` is light an
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as typing's, which would be loaded before the command line hears Ctrl-C
 if TYPE_CHECKING:
     from lab.corpora import Corpus, corpus_names, open_corpus
     from lab.models import open_model
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(importlib.import_module(_HOME[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,15 @@ Exit codes: 0 done, 2 bad input (one sentence on stderr), 3 the run diverged, 13
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # python -m lab.cli: before anything is loaded that Ctrl-C could interrupt
+    import importlib
+    import sys
+
+    sys.exit(importlib.import_module("lab.entry").main())
+
+import contextlib
 import difflib
+import errno
 import os
 import sys
 import warnings
@@ -16,6 +24,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any
+
+from lab.commands.console import speak_plainly
+from lab.runs.files import reason
+from lab.runs.process import RunBusyError
 
 DONE, BAD_INPUT, DIVERGED, INTERRUPTED = 0, 2, 3, 130
 
@@ -63,6 +75,7 @@ A minute of it:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    speak_plainly()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _tell  # a sentence, without the file and line that Python would name
@@ -72,20 +85,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python would complain again at exit: give it nowhere to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()  # the reader (head, less) has seen enough
         return DONE
-    except (ValueError, OSError) as problem:
+    except Exception as problem:
         if os.environ.get("RESIDLAB_DEBUG"):
             raise
-        name = words[0] if words else ""
-        print(f"residlab {name}: {_sentence(problem)}", file=sys.stderr)
+        said = _sentence(problem, words)
+        if not _stdout_works() or _names_no_file(problem):
+            said = f"the output could not be written: {said}"
+            _let_go_of_stdout()
+        print(f"residlab {words[0] if words else ''}: {said}", file=sys.stderr)
         return BAD_INPUT
-    except (MemoryError, RuntimeError) as problem:
-        if not isinstance(problem, MemoryError) and "allocate memory" not in str(problem):
-            raise
-        print(f"residlab {words[0]}: not enough memory: {_sentence(problem)}. Take a smaller model.", file=sys.stderr)
-        return BAD_INPUT
+
+
+def _stdout_works() -> bool:
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _names_no_file(problem: Exception) -> bool:
+    """Whether a disk refused something that has no name here: what is written to stdout."""
+    refusals = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+    return isinstance(problem, OSError) and problem.filename is None and problem.errno in refusals
+
+
+def _let_go_of_stdout() -> None:
+    """Python would flush once more at exit and complain again: give it nowhere to."""
+    with contextlib.suppress(OSError, ValueError):  # a stdout that is no file has nothing to let go of
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -128,16 +158,28 @@ def _tell(message: Warning | str, *where: Any, **more: Any) -> None:
     print(f"residlab: {message}", file=sys.stderr)
 
 
-def _sentence(problem: Exception) -> str:
+def _sentence(problem: Exception, words: Sequence[str]) -> str:
     """An exception as one clear sentence."""
     from model.tokenizer import UnknownCharacters
 
-    if isinstance(problem, OSError) and problem.strerror and problem.filename is not None:
-        return f"{problem.strerror}: {problem.filename}"
+    if isinstance(problem, MemoryError) or "allocate memory" in str(problem):
+        return f"not enough memory: {reason(problem)}. Take a smaller model."
+    if isinstance(problem, UnicodeEncodeError):
+        odd = next((word for word in words if not _is_utf8(word)), None)
+        if odd is not None:
+            shown = os.fsencode(odd).decode("utf-8", errors="backslashreplace")
+            return f"'{shown}' is not UTF-8; write it in UTF-8, and give a file that is named so another name"
     if isinstance(problem, UnknownCharacters):  # of an option that offers no --unknown
         return problem.sentence(skip="", replace="")
-    return " ".join(str(problem).split()) or type(problem).__name__
+    if isinstance(problem, (ValueError, OSError, RunBusyError)):
+        return reason(problem)
+    kind = type(problem).__name__  # nobody foresaw it: a mistake of ours
+    return f"unexpected {kind}: {reason(problem)[:300]}; with RESIDLAB_DEBUG=1 set, its traceback is shown"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _is_utf8(word: str) -> bool:
+    try:
+        word.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -32,6 +32,7 @@ FLOORS: list[set[str]] = [
     {"lab.bench"},
     {"lab.commands"},
     {"lab.cli"},
+    {"lab.entry"},
     {"apps", "studies"},
 ]
 UNITS = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}

@@ -5,8 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab.bench.timing import Result
+
+if TYPE_CHECKING:
+    from lab.training import RunConfig
 
 SHORT = 0.15
 """A fast run of this share of the steps, its learning rate falling accordingly, is what wins the most time."""
@@ -33,34 +37,33 @@ def training(
     overrides: Result = {"threads": threads}
     if eval_every is not None:
         overrides["eval_every"] = eval_every
-    short = max(1, round(SHORT * steps))
     with tempfile.TemporaryDirectory(prefix="residlab-bench-") as scratch:
-        for name, recipe, count in (("nanogpt", "nanogpt", steps), ("fast", "fast", steps), ("short", "fast", short)):
-            path = (folder or Path(scratch)) / f"{name}-s{seed}"
-            curves[name] = _train_curve(corpus, preset, recipe, count, seed, overrides, path, on_step)
+        for name, config in configurations(corpus, preset, steps, seed, overrides).items():
+            curves[name] = _train_curve(config, (folder or Path(scratch)) / f"{name}-s{seed}", on_step)
     return {"corpus": corpus, "preset": preset, "steps": steps, "seed": seed} | compare_curves(curves)
 
 
-def _train_curve(
-    corpus: str,
-    preset: str,
-    recipe: str,
-    steps: int,
-    seed: int,
-    overrides: Result,
-    path: Path,
-    on_step: Callable[..., None] | None,
-) -> list[Result]:
-    from lab.training import train
+def configurations(corpus: str, preset: str, steps: int, seed: int, overrides: Result) -> dict[str, RunConfig]:
+    """The configuration of each run, by its name. Raises ValueError for what cannot be trained."""
     from lab.training.recipe import build_run_config
 
-    config = build_run_config(
-        corpus, preset=preset, recipe=recipe, steps=steps, seed=seed, training_overrides=overrides
-    )
+    return {
+        name: build_run_config(corpus, preset, recipe, steps=count, seed=seed, training_overrides=overrides)
+        for name, recipe, count in (
+            ("nanogpt", "nanogpt", steps),
+            ("fast", "fast", steps),
+            ("short", "fast", max(1, round(SHORT * steps))),
+        )
+    }
+
+
+def _train_curve(config: RunConfig, path: Path, on_step: Callable[..., None] | None) -> list[Result]:
+    from lab.training import train
+
     run = train(config, run=path, on_step=on_step)
     state = run.status().state
     if state != "done":
-        raise RuntimeError(f"the {recipe} run ended {state} instead of done: {run.status().error}")
+        raise RuntimeError(f"the {config.recipe} run ended {state} instead of done: {run.status().error}")
     rows = [row for row in run.metrics() if row.get("val_loss") is not None]
     return [{name: row[name] for name in ("step", "tokens", "seconds", "val_loss")} for row in rows]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any, Literal
 
 import tyro
 
+from lab.commands.writing import check_range, check_seed, check_writable, write_output
+
 What = Literal["training", "hooks", "generation", "cache", "patching"]
+MOST_THREADS = 4096
 ALL: tuple[What, ...] = ("hooks", "generation", "cache", "patching", "training")
 
 
@@ -48,23 +52,49 @@ class Bench:
 
 def bench(options: Bench) -> int:
     """Print one JSON object: the machine, then a key a measurement."""
-    if options.threads < 1:
-        raise ValueError(f"--threads is {options.threads}; it must be at least 1.")
-    if options.rounds is not None and options.rounds < 1:
-        raise ValueError(f"--rounds is {options.rounds}; it must be at least 1.")
-    if options.steps < 1:
-        raise ValueError(f"--steps is {options.steps}; it must be at least 1.")
+    check_range("--threads", options.threads, 1, MOST_THREADS)
+    check_range("--rounds", options.rounds, 1)
+    check_range("--steps", options.steps, 1)
+    check_range("--eval-every", options.eval_every, 1)
+    check_seed(options.seed)
+    check_writable(options.out)
+    chosen = options.what or ALL
+    if "training" in chosen:
+        _check_training(options)
     from lab.bench.timing import machine
 
     results: dict[str, Any] = {"machine": machine(options.threads)}
-    for what in options.what or ALL:
+    for what in chosen:
         print(f"measuring {what} ...", file=sys.stderr, flush=True)
-        results[what] = _measure(what, options)
+        try:
+            results[what] = _measure(what, options)
+        except RuntimeError as problem:  # the two sides do not compute the same: there is nothing to compare
+            raise ValueError(str(problem)) from problem
     text = json.dumps(results, indent=1, allow_nan=False)
+    print(text, flush=True)
     if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+        write_output(options.out, text + "\n", told=sys.stderr)
     return 0
+
+
+def _check_training(options: Bench) -> None:
+    """Refuse what cannot be trained before anything is measured."""
+    from lab.bench.training import configurations
+    from lab.runs import RunExistsError
+    from lab.training import prepare_data
+
+    overrides = {"threads": options.threads}
+    if options.eval_every is not None:
+        overrides["eval_every"] = options.eval_every
+    configs = configurations(options.corpus, options.preset, options.steps, options.seed, overrides)
+    for name in configs if options.folder is not None else ():
+        path = Path(options.folder or "") / f"{name}-s{options.seed}"
+        if os.path.lexists(path):
+            raise RunExistsError(f"{path} is there already; name another folder with --folder.")
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        check_writable(options.folder / "runs")
+    prepare_data(next(iter(configs.values())))
 
 
 def _measure(what: What, options: Bench) -> dict[str, Any]:

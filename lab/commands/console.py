@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ def _spelled(problem: UnicodeError) -> tuple[str, int]:
         raise problem
     character = problem.object[problem.start]
     found = character.translate(_ASCII)
+    if "\udc80" <= character <= "\udcff":  # a byte of a file's name that its locale could not read
+        return f"\\x{ord(character) - 0xDC00:02x}", problem.start + 1
     if found == character:
         found, _ = codecs.backslashreplace_errors(UnicodeEncodeError(problem.encoding, character, 0, 1, problem.reason))  # type: ignore[assignment]
     return found, problem.start + 1
@@ -51,6 +54,12 @@ def console(**options: Any) -> Console:
     if not stream.isatty() and "COLUMNS" not in os.environ:
         options["width"] = PIPED_WIDTH
     return Ours(highlight=False, **options)
+
+
+def print_json(value: Any) -> None:
+    """Print strict JSON; where the encoding of stdout is not UTF-8, every other character is escaped as JSON does it."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    print(json.dumps(value, indent=1, ensure_ascii=encoding != "utf8", allow_nan=False))
 
 
 def print_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

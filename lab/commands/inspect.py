@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from lab.commands.writing import check_writable
+from lab.commands.writing import check_writable, write_html, write_json
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -73,10 +73,7 @@ def inspect(options: Inspect) -> int:
             top_k=options.top_k,
         )
         if options.json is not None:
-            from lab.runs.files import to_json
-
-            options.json.write_text(to_json(found, indent=1) + "\n", encoding="utf-8")
-            print(f"Wrote {options.json}")
+            write_json(options.json, found)
         else:
             _print_tables(found)
     return 0
@@ -103,9 +100,7 @@ def _write_html(path: Path, options: Inspect, model: GPT, ids: Sequence[int] | s
         "Attention": plots.attention_mosaic(attention_patterns(model, ids)),
         "Residual stream": plots.residual_norms(residual_norms(model, ids)),
     }
-    page = plots.to_offline_html(figures, title=options.model, note=options.prompt)
-    path.write_text(page, encoding="utf-8")
-    print(f"Wrote {path}")
+    write_html(path, figures, title=options.model, note=options.prompt)
 
 
 # Tables

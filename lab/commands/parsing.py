@@ -10,7 +10,8 @@ import os
 import re
 import types
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+from itertools import pairwise
+from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import tyro
 
@@ -33,7 +34,7 @@ def parse(options: type[Options], *, prog: str, words: Sequence[str]) -> Options
     Raises:
         UsageError: one sentence that names the word at fault and the nearest option.
     """
-    words = _spelled_flags(words)
+    words = _spelled(options, words)
     if "-h" in words or "--help" in words:
         return tyro.cli(options, prog=prog, args=words)
     complaint = io.StringIO()
@@ -43,23 +44,64 @@ def parse(options: type[Options], *, prog: str, words: Sequence[str]) -> Options
         except SystemExit as refused:
             if not refused.code:
                 raise
-    raise UsageError(_one_sentence(complaint.getvalue(), prog))
+    raise UsageError(_one_sentence(complaint.getvalue(), prog, words))
 
 
-def _spelled_flags(words: Sequence[str]) -> list[str]:
-    """``--model.use-bias False`` as well as ``--model.no-use-bias``."""
+def _spelled(options: type, words: Sequence[str]) -> list[str]:
+    """The words as tyro reads them.
+
+    A flag may be given a value, ``--model.use-bias False`` for ``--model.no-use-bias``; true and false are True and
+    False; and a value that begins with a dash, ``--prompt -Hello``, is joined to its option.
+    """
+    kinds = _kinds(options)
     spelled: list[str] = []
-    for word in words:
-        flag = re.fullmatch(r"--([\w-]+)\.([\w-]+)", spelled[-1]) if spelled else None
-        if flag and word.lower() in ("true", "false"):
-            group, field = flag.groups()
-            spelled[-1] = f"--{group}.{'no-' if word.lower() == 'false' else ''}{field}"
-        else:
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        kind = kinds.get(name.replace("_", "-"))
+        if kind is None:
             spelled.append(word)
+            continue
+        if not equals:
+            if not rest or _is_option(rest[0]) or (kind is bool and rest[0].lower() not in _TRUTH):
+                spelled.append(word)
+                continue
+            value = rest.pop(0)
+        parts = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+        if kind is bool:
+            if value.lower() not in _TRUTH:
+                raise UsageError(f"{name} is {value!r}; it must be true or false.")
+            group, dot, field = name.removeprefix("--").rpartition(".")
+            spelled.append(name if _TRUTH[value.lower()] else f"--{group}{dot}no-{field}")
+            continue
+        if bool in parts and value.lower() in _TRUTH:
+            value = str(_TRUTH[value.lower()])
+        spelled += [f"{name}={value}"] if equals or value.startswith("-") else [name, value]
     return spelled
 
 
-def _one_sentence(complaint: str, prog: str) -> str:
+_TRUTH = {"true": True, "false": False}
+
+
+def _is_option(word: str) -> bool:
+    """Whether a word can only be meant as an option; a dash may well begin a text, a number or a file's name."""
+    return word == "-h" or re.match(r"--[a-zA-Z]", word) is not None
+
+
+def _kinds(options: type, prefix: str = "--") -> dict[str, Any]:
+    """Option -> the type of its value."""
+    found: dict[str, Any] = {}
+    for name, kind in get_type_hints(options).items():
+        option = prefix + name.replace("_", "-")
+        if is_typeddict(kind):
+            found |= _kinds(kind, f"{option}.")
+        else:
+            found[option] = kind
+    return found
+
+
+def _one_sentence(complaint: str, prog: str, words: Sequence[str]) -> str:
     """tyro's message and the option it suggests, without the box around them.
 
     Below the title, which is in the box's upper edge (or, in ASCII, a paragraph of its own), rules part paragraphs.
@@ -79,9 +121,16 @@ def _one_sentence(complaint: str, prog: str) -> str:
     said = re.sub(r"no type matching (\S+) could be instantiated from \['(.*?)'\]\. Got errors:.*$", _needs, said)
     said = re.sub(r"invalid literal for int\(\) with base 10: '(.*?)'", r"'\1' is no whole number", said)
     said = re.sub(r"could not convert string to float: '(.*?)'", r"'\1' is no number", said)
+    said = re.sub(r"^Missing value for argument '(.*?)'.*$", lambda found: _misses(found[1], words), said)
     said = said.replace("Error parsing ", "")
     hint = f"; did you mean {near}?" if near and near not in said else "."
     return f"{said}{hint} See {prog} --help."
+
+
+def _misses(option: str, words: Sequence[str]) -> str:
+    following = next((after for before, after in pairwise(words) if before == option), None)
+    hint = "" if following is None else f"; if {following} is its value, write {option}={following}"
+    return f"{option} needs a value{hint}"
 
 
 _KINDS = {

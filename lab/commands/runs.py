@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from lab.commands.console import print_lines
+from lab.commands.console import print_json, print_lines
 
 if TYPE_CHECKING:
     from lab.runs import Run
@@ -57,7 +56,7 @@ def runs(options: Runs) -> int:
         with contextlib.suppress(RunNotFoundError):  # deleted since it was listed
             rows.append(summary(run))
     if options.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False, allow_nan=False))
+        print_json(rows)
     elif not rows:
         print(f"No runs in {root}. Start one: residlab train --corpus stories --preset nano --run {root}/first")
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
+from lab.commands.console import print_json
 from lab.commands.writing import check_seed
 from lab.tokenizers import UnknownCharacters, partial_bytes
 from model.sampling import SamplingConfig
@@ -72,7 +72,7 @@ def sample(options: Sample) -> int:
             "text": "".join(step.text for step in taken),
             "tokens": [_row(model, step) for step in taken],
         }
-        print(json.dumps(result, ensure_ascii=False, allow_nan=False, indent=1))
+        print_json(result)
         return 0
     print(prompt, end="", flush=True)
     for step in steps:

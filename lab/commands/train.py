@@ -30,7 +30,7 @@ else:
     DataOverrides = overrides_of(DataConfig, leave_out=["corpus"])
     TrainingOverrides = overrides_of(TrainingConfig)
 
-DONE, DIVERGED, FAILED = 0, 3, 1
+DONE, DIVERGED, FAILED = 0, 3, 2
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,12 @@ def _run_folders(folder: str, depth: int, told: Told) -> Iterator[tuple[str, flo
         try:
             if not entry.is_dir():
                 continue
-            entry.path.encode("utf-8")
+            os.fsencode(entry.path).decode("utf-8")
             if os.path.isfile(os.path.join(entry.path, "config.json")):
                 yield entry.path, _changed(entry.path)
             elif depth > 1 and not entry.is_symlink():
                 yield from _run_folders(entry.path, depth - 1, told)
-        except UnicodeEncodeError:
+        except UnicodeDecodeError:
             shown = os.fsencode(entry.path).decode("utf-8", errors="backslashreplace")
             told(f"{shown} is passed over, because its name is not UTF-8: rename it")
         except OSError as error:
