@@ -57,9 +57,15 @@ def console(**options: Any) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print strict JSON; where the encoding of stdout is not UTF-8, every other character is escaped as JSON does it."""
+    """Print strict JSON, in ASCII where the encoding of stdout is not UTF-8."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     print(json.dumps(value, indent=1, ensure_ascii=encoding != "utf8", allow_nan=False))
+
+
+def _shown(character: str) -> str:
+    """A character, or its name where it would move the cursor; what the console lacks is left to `speak_plainly`."""
+    is_kept = character.isprintable() or "\ud800" <= character <= "\udfff"
+    return character if is_kept else repr(character)[1:-1]
 
 
 def print_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -68,7 +74,7 @@ def print_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     right = [heading.startswith(">") for heading in headings]
     table = [[heading.removeprefix(">") for heading in headings], *rows]
-    table = [["".join(c if c.isprintable() else repr(c)[1:-1] for c in cell) for cell in row] for row in table]
+    table = [["".join(map(_shown, cell)) for cell in row] for row in table]
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = []

@@ -15,6 +15,7 @@ from types import FrameType
 
 from lab.runs import runs_root
 
+FAILED = 2
 FIRST_PORT, LAST_PORT = 8501, 8599
 
 
@@ -31,7 +32,7 @@ class Explore:
 
 
 def explore(options: Explore) -> int:
-    """Run streamlit until it ends; returns its exit code, or 130 after Ctrl-C."""
+    """Run streamlit until it ends; returns 0, 2 where the server failed or was killed, 130 after Ctrl-C."""
     port = options.port if options.port is not None else _first_free_port()
     if not 1 <= port <= 65535:
         raise ValueError(f"--port is {port}; a port is between 1 and 65535.")
@@ -39,24 +40,41 @@ def explore(options: Explore) -> int:
         raise ValueError(f"Port {port} is in use; leave --port out to take a free one, or name another.")
     script = _explorer()
     runs = options.runs.expanduser() if options.runs is not None else runs_root()
-    command = [sys.executable, "-m", "streamlit", "run", str(script), *_flags(port, options.browser)]
+    words = [str(script), *_flags(port, options.browser)]
+    command = [sys.executable, "-m", "lab.commands.serving", *words]
     print(f"Residual Lab explorer: http://localhost:{port}   (Ctrl-C ends it)", flush=True)
     # From the project's folder, whose .streamlit/config.toml holds the themes; the runs stay where they were meant.
     environment = {**os.environ, "RESIDLAB_RUNS": str(runs.resolve())}
-    # Its words about itself are left out, so it must never wait for an answer: what it asked would not be seen.
-    null = subprocess.DEVNULL
-    server = subprocess.Popen(command, cwd=script.parents[1], env=environment, stdin=null, stdout=null)
+    # The pipe is never written to: the server ends when it closes, which it does even where this process is killed.
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    server = subprocess.Popen(command, cwd=script.parents[1], env=environment, stdin=pipe, stdout=null)
     signal.signal(signal.SIGTERM, _interrupt)  # whoever ends this process ends the server with it
     try:
         code = server.wait()
-        if code:
-            by_hand = f"cd {shlex.quote(str(script.parents[1]))} && {shlex.join(command)}"
-            print(f"The explorer's server ended with code {code}. What it says: {by_hand}", file=sys.stderr)
-        return code
+        if not code:
+            return 0
+        by_hand = shlex.join([sys.executable, "-m", "streamlit", "run", *words])
+        by_hand = f"cd {shlex.quote(str(script.parents[1]))} && {by_hand}"
+        print(f"The explorer's server {_ended(code)}. What it says: {by_hand}", file=sys.stderr)
+        return FAILED
     finally:
         if server.poll() is None:
             server.terminate()
-            server.wait(timeout=10)
+            try:
+                server.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def _ended(code: int) -> str:
+    """How a process ended, by its exit code."""
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was killed ({signal.Signals(-code).name})"
+    except ValueError:
+        return f"was killed (signal {-code})"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

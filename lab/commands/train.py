@@ -69,6 +69,7 @@ def train(options: Train) -> int:
         return _resume(options)
     if options.run == Path():
         raise ValueError("--run is the current folder; name one for the run, for example runs/first.")
+    str(options.run).encode("utf-8")  # UnicodeEncodeError now, and not when the run's files are written
     config = run_config(options)
     path = options.run or _free_path(config)
     _refuse_existing(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -68,3 +70,45 @@ def test_the_config_that_a_plain_streamlit_run_reads_names_localhost() -> None:
     server = tomllib.loads((PROJECT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))["server"]
     assert server["address"] == "localhost"
     assert server.get("enableCORS", True) and server.get("enableXsrfProtection", True)
+
+
+def gone(port: int) -> bool:
+    """Whether nobody listens on a port any more, after a while."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_server_ends_with_the_command_however_that_ends(how: signal.Signals, tmp_path: Path) -> None:
+    port = free_port()
+    environment = {**os.environ, "RESIDLAB_RUNS": str(tmp_path)}
+    command = [sys.executable, "-m", *WAYS["explore"], str(port)]
+    process = psutil.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until_it_answers(port, process)
+    servers = process.children(recursive=True)
+    process.send_signal(how)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == (-how if how == signal.SIGKILL else 130)
+    assert b"Traceback" not in said
+    assert gone(port)
+    psutil.wait_procs(servers, timeout=30)
+    assert not any(server.is_running() and server.status() != psutil.STATUS_ZOMBIE for server in servers)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGABRT])
+def test_a_server_that_is_killed_is_explained(how: signal.Signals, tmp_path: Path) -> None:
+    port = free_port()
+    environment = {**os.environ, "RESIDLAB_RUNS": str(tmp_path)}
+    command = [sys.executable, "-m", *WAYS["explore"], str(port)]
+    process = psutil.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    wait_until_it_answers(port, process)
+    for server in process.children(recursive=True):
+        server.send_signal(how)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert f"The explorer's server was killed ({how.name})" in said.decode()

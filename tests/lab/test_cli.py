@@ -16,6 +16,8 @@ import pytest
 from lab.cli import BAD_INPUT, COMMANDS, DONE, main
 from lab.commands.explore import Explore, explore
 from lab.commands.parsing import UsageError, field_help, given, parse
+from lab.commands.patch import Patch
+from lab.commands.sample import Sample
 from lab.commands.train import Train, run_config
 from lab.runs import Run
 from lab.training.config import TrainingConfig
@@ -200,6 +202,57 @@ def test_no_runs_says_how_to_start_one(runs_folder: Path, capsys: pytest.Capture
     assert "residlab train" in capsys.readouterr().out
     assert main(["runs", "--json"]) == DONE
     assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "group", "field", "value"),
+    [
+        ("--model.attention-bias true", "model", "attention_bias", True),
+        ("--model.attention-bias False", "model", "attention_bias", False),
+        ("--model.attention-bias qkv", "model", "attention_bias", "qkv"),
+        ("--model.attention-bias=true", "model", "attention_bias", True),
+        ("--model.attention-bias None", "model", "attention_bias", None),
+        ("--model.mlp-bias true", "model", "mlp_bias", True),
+        ("--model.mlp_bias FALSE", "model", "mlp_bias", False),
+        ("--model.mlp-bias=None", "model", "mlp_bias", None),
+        ("--model.use-bias false", "model", "use_bias", False),
+        ("--model.use_bias=True", "model", "use_bias", True),
+        ("--model.use-bias", "model", "use_bias", True),
+        ("--model.no-use-bias", "model", "use_bias", False),
+        ("--training.sample-prompt True", "training", "sample_prompt", "True"),
+        ("--training.sample-prompt -x", "training", "sample_prompt", "-x"),
+        ("--training.sample-prompt -1", "training", "sample_prompt", "-1"),
+        ("--training.lr 1e-3", "training", "lr", 1e-3),
+    ],
+)
+def test_every_documented_value_can_be_given(words: str, group: str, field: str, value: Any) -> None:
+    assert given(getattr(parse(Train, prog="residlab train", words=words.split()), group)) == {field: value}
+
+
+@pytest.mark.parametrize("value", ["-Hello", "-1", "--", "---", "- a", "-", "-x=3", "- "])
+@pytest.mark.parametrize("join", ["{0}={1}", "{0} {1}"])
+def test_a_text_may_begin_with_a_dash(value: str, join: str) -> None:
+    words = ["--prompt", value] if " {" in join else [f"--prompt={value}"]
+    assert parse(Sample, prog="residlab sample", words=["runs/a", *words, "--json"]).prompt == value
+    patch = parse(Patch, prog="residlab patch", words=["a", *_patch(value, "=" not in join)])
+    assert (patch.answer, patch.wrong, patch.clean) == (value,) * 3
+
+
+def _patch(value: str, apart: bool) -> list[str]:
+    options = ("--answer", "--wrong", "--clean", "--corrupt")
+    return [word for option in options for word in ((option, value) if apart else (f"{option}={value}",))]
+
+
+@pytest.mark.parametrize("word", ["--json", "--tokens", "--tokns"])
+def test_a_text_that_could_be_an_option_is_told_how_it_is_given(word: str, refused: Refused) -> None:
+    said = refused("sample", "runs/a", "--prompt", word)
+    assert f"--prompt needs a value; if {word} is its value, write --prompt={word}" in said
+    assert parse(Sample, prog="residlab sample", words=["runs/a", f"--prompt={word}"]).prompt == word
+
+
+@pytest.mark.parametrize("value", ["5", "yes", ""])
+def test_a_flag_takes_true_and_false_alone(value: str, refused: Refused) -> None:
+    assert f"--json is {value!r}; it must be true or false." in refused("sample", "runs/a", f"--json={value}")
 
 
 # explore
