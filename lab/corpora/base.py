@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ class Corpus:
 
     `sha256` covers both splits (and a task's vocabulary): equal hashes, equal data. `notes` are sentences
     about what was done to the source on the way in (a byte-order mark dropped, line ends unified).
+    `document_ends` are the places in `text`, in characters, where documents end, for text that is made of several.
     """
 
     info: CorpusInfo
@@ -45,6 +47,7 @@ class Corpus:
     seed: int = 0
     tokenizer: Tokenizer | None = None
     notes: tuple[str, ...] = ()
+    document_ends: tuple[int, ...] = ()
     default_tokenizer_spec: str = "char"
     extra_words: tuple[str, ...] = ()
     _make_labels: Callable[[Split], GoldLabels] | None = None
@@ -110,7 +113,7 @@ class Corpus:
         if self.tokenizer is not None:
             return self.tokenizer
         if self.default_tokenizer_spec == "word":
-            return WordTokenizer.train(self._words_of_both, extra=self.extra_words)
+            return WordTokenizer.train(self._words_of_both, extra=[*self.extra_words, *self._words_at_cuts()])
         if self.default_tokenizer_spec == "byte":
             return ByteTokenizer()
         return train_tokenizer(self.default_tokenizer_spec, self.text)
@@ -121,8 +124,9 @@ class Corpus:
             return self.default_tokenizer()
         if self.tokenizer is not None:
             raise ValueError(f"corpus {self.name!r} has its own tokenizer; use tokenizer 'auto', not {spec!r}")
-        text = self._words_of_both if spec.partition(":")[0] == "word" else self.text
-        return train_tokenizer(spec, text)
+        if spec.partition(":")[0] == "word":
+            return train_tokenizer(spec, self._words_of_both, extra=self._words_at_cuts())
+        return train_tokenizer(spec, self.text)
 
     @property
     def _words_of_both(self) -> str:
@@ -131,17 +135,45 @@ class Corpus:
         halved = train[-1:].strip() and validation[:1].strip()
         return f"{train}\n{validation}" if halved else self.text
 
+    def _words_at_cuts(self) -> list[str]:
+        """What is a word of its own only because a split or a document ends there: a loose space, one line break."""
+        train, validation = str(self.train), str(self.validation)
+        if not self.document_ends and train[-1:] != " ":
+            return []
+        parts = []
+        for text, split in ((train, "train"), (validation, "validation")):
+            ends = self._ends_in(split)
+            parts += [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
+        return sorted({word for part in parts for word in WordTokenizer.words(part)})
+
     def encode(self, tokenizer: Tokenizer, split: str) -> np.ndarray:
-        """Token ids of a split [token], in the narrowest of uint16 and uint32 that holds the vocabulary."""
+        """Token ids of a split [token], in the narrowest of uint16 and uint32 that holds the vocabulary.
+
+        A document that ends in the split is followed by the tokenizer's end-of-text token, where it has one.
+        """
         data = self.split(split)
         if isinstance(data, str):
-            return tokenizer.encode_array(data)
+            ends = self._ends_in(split) if tokenizer.eos_id is not None else []
+            parts = []
+            for begin, end in pairwise([0, *ends]):
+                parts += [tokenizer.encode_array(data[begin:end]), [tokenizer.eos_id]]
+            rest = data[ends[-1] if ends else 0 :]
+            if not parts:
+                return tokenizer.encode_array(rest)
+            return np.concatenate([*parts, tokenizer.encode_array(rest)]).astype(tokenizer.dtype)
         if tokenizer != self.tokenizer:
             raise ValueError(
                 f"corpus {self.name!r} is made of its own {len(self.tokenizer or ())} symbols and cannot be "
                 f"encoded with another tokenizer ({tokenizer!r}); use corpus.tokenizer"
             )
         return data.astype(tokenizer.dtype)
+
+    def _ends_in(self, split: str) -> list[int]:
+        """Where documents end in a split, in characters of the split."""
+        cut, size = len(self.train), len(self)
+        if split == "train":
+            return [end for end in self.document_ends if 0 < end <= cut]
+        return [end - cut for end in self.document_ends if cut < end <= size]
 
     def labels(self, split: str) -> GoldLabels | None:
         """Gold labels of a split: of a text, on spans that tile it; of a task, on its tokens. None where the
@@ -179,6 +211,8 @@ class Corpus:
             raw = data.encode("utf-8") if isinstance(data, str) else data.astype("<u4").tobytes()
             digest.update(len(raw).to_bytes(8, "little"))  # so that moving the split changes the hash
             digest.update(raw)
+        if self.document_ends:
+            digest.update(repr(self.document_ends).encode("ascii"))
         return digest.hexdigest()
 
 

@@ -26,17 +26,28 @@ def open_path(path: str | Path, size: int | None = None) -> Corpus:
     a file that is empty, binary, in another encoding, or beyond MAX_BYTES.
     """
     path = Path(path).expanduser()
+    ends: tuple[int, ...] = ()
     if path.is_dir():
-        text, notes = _read_folder(path, size)
+        text, notes, ends = _read_folder(path, size)
     elif path.is_file():
         text, notes = read_text(path, size)
     else:
         raise ValueError(f"there is no file or folder {path}; see that the path is right")
-    return text_corpus(text, name=path.name or str(path), source=str(path), notes=tuple(notes))
+    return text_corpus(text, name=path.name or str(path), source=str(path), notes=tuple(notes), document_ends=ends)
 
 
-def text_corpus(text: str, *, name: str = "pasted text", source: str = "pasted", notes: tuple[str, ...] = ()) -> Corpus:
-    """A corpus of `text` as it stands. ValueError when it is empty or only white space."""
+def text_corpus(
+    text: str,
+    *,
+    name: str = "pasted text",
+    source: str = "pasted",
+    notes: tuple[str, ...] = (),
+    document_ends: tuple[int, ...] = (),
+) -> Corpus:
+    """A corpus of `text` as it stands. ValueError when it is empty or only white space.
+
+    document_ends: where the documents that it is made of end, in characters; none: it is taken as one piece.
+    """
     if not text.strip():
         what = "is empty" if not text else f"holds only white space ({len(text)} characters)"
         raise ValueError(f"the text of {name!r} {what}; there is nothing to learn from. Give some text")
@@ -49,7 +60,7 @@ def text_corpus(text: str, *, name: str = "pasted text", source: str = "pasted",
         source=source,
     )
     train, validation = split_by_position(text)
-    return Corpus(info=info, train=train, validation=validation, notes=notes)
+    return Corpus(info=info, train=train, validation=validation, notes=notes, document_ends=document_ends)
 
 
 def read_text(path: Path, size: int | None = None) -> tuple[str, list[str]]:
@@ -129,7 +140,8 @@ def _convert(path: Path, what: str, encoding: str) -> str:
     return f"{path} {what}. Convert it first: iconv -f {encoding.upper()} -t UTF-8 {shlex.quote(str(path))} > utf8.txt"
 
 
-def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str]]:
+def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str], tuple[int, ...]]:
+    """(text, notes, where each file ends in the text); a file that is cut short has no end."""
     files = sorted(
         (p for p in folder.rglob("*") if p.suffix.lower() in TEXT_SUFFIXES and p.is_file() and _shown(p, folder)),
         key=lambda p: p.relative_to(folder).as_posix(),
@@ -146,6 +158,7 @@ def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str]]:
         )
     parts: list[str] = []
     notes: list[str] = []
+    ends: list[int] = []
     have = 0
     for path in files:
         if path.stat().st_size == 0:
@@ -156,14 +169,18 @@ def _read_folder(folder: Path, size: int | None) -> tuple[str, list[str]]:
             notes.append(f"only the first {size:,} characters are used")
             break
         text, said = read_text(path, left)
+        is_whole = left is None or len(text) < left or path.stat().st_size <= len(text.encode("utf-8"))
         text += "" if text.endswith("\n") else "\n"
         parts.append(text)
         notes += said
         have += len(text)
+        ends += [have] if is_whole else []
     text = "".join(parts)
     if not text.strip():
         raise ValueError(f"the {len(files):,} text files of {folder} are all empty. Put text into one")
-    return text if size is None else text[:size], notes
+    if size is not None:
+        text = text[:size]
+    return text, notes, tuple(end for end in ends if end <= len(text))
 
 
 def _shown(path: Path, folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,11 @@ def tokenizer_specs() -> tuple[str, ...]:
     return _SPECS
 
 
-def train_tokenizer(spec: str, text: str) -> Tokenizer:
+def train_tokenizer(spec: str, text: str, *, extra: Iterable[str] = ()) -> Tokenizer:
     """The tokenizer that `spec` names, fitted to `text`.
 
     "char" | "byte" | "word" | "word:5000" | "bpe:4096" | "gpt2:FOLDER" (vocab.json and merges.txt in
-    FOLDER). ValueError, naming the forms, for anything else.
+    FOLDER). ValueError, naming the forms, for anything else. extra: words taken in as well, by a word tokenizer.
     """
     kind, _, argument = spec.partition(":")
     if kind == "char" and not argument:
@@ -57,7 +58,7 @@ def train_tokenizer(spec: str, text: str) -> Tokenizer:
     if kind == "byte" and not argument:
         return ByteTokenizer()
     if kind == "word":
-        return WordTokenizer.train(text, limit=_size(spec, argument) if argument else None)
+        return WordTokenizer.train(text, limit=_size(spec, argument) if argument else None, extra=extra)
     if kind == "bpe":
         return BPETokenizer.train(text, _size(spec, argument))
     if kind == "gpt2" and argument:

@@ -165,8 +165,13 @@ class WordTokenizer(VocabularyTokenizer):
             ranked = ranked[: limit - 2]
         return cls([UNKNOWN_WORD, DOCUMENT_BREAK, *ranked], bos=DOCUMENT_BREAK, eos=DOCUMENT_BREAK)
 
-    def split(self, text: str) -> list[str]:
+    @staticmethod
+    def words(text: str) -> list[str]:
+        """The words of a text, which join to it again."""
         return _WORDS.findall(text)
+
+    def split(self, text: str) -> list[str]:
+        return self.words(text)
 
 
 class SymbolTokenizer(VocabularyTokenizer):
