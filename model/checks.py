@@ -61,7 +61,7 @@ def whole(value: Any, name: str, least: int | None = None) -> int:
     number = as_whole(value)
     if number is None or (least is not None and number < least):
         limit = "" if least is None else f" of at least {least}"
-        raise ValueError(f"{name} is {value!r}; it must be a whole number{limit}.")
+        raise ValueError(f"{name} is {short(value)}; it must be a whole number{limit}.")
     return number
 
 
@@ -71,7 +71,7 @@ def wholes(values: Any, name: str) -> list[int]:
     if number is not None:
         return [number]
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) != 1:
-        raise ValueError(f"{name} is {values!r}; it must be a whole number or several.")
+        raise ValueError(f"{name} is {short(values)}; it must be a whole number or several.")
     return [whole(value, name) for value in values]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from model.checks import as_whole
+from model.checks import as_whole, plain, short
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,12 +51,12 @@ class SamplingConfig:
     repetition_penalty: float = 1.0
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, plain(value))
         problems = SamplingConfig.problems(vars(self))
         if problems:
             raise SamplingError(problems)
-        for name, value in vars(self).items():  # numpy's numbers become Python's
-            if value is not None and type(value) not in (int, float):
-                object.__setattr__(self, name, as_whole(value) if name == "top_k" else float(value))
+        object.__setattr__(self, "top_k", None if self.top_k is None else as_whole(self.top_k))
 
     @property
     def is_greedy(self) -> bool:
@@ -69,7 +69,7 @@ class SamplingConfig:
         for name, (fine, wanted) in _RULES.items():
             value = values.get(name, _FIELDS[name])
             if not fine(value):
-                found.append((name, f"{name} is {value!r}; it must be {wanted}."))
+                found.append((name, f"{name} is {short(value)}; it must be {wanted}."))
         return found
 
 

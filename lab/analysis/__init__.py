@@ -175,3 +175,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'lab.analysis' has no attribute {name!r}")
     return getattr(import_module(f"lab.analysis.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

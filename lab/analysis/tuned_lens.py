@@ -112,6 +112,12 @@ class TunedLens(nn.Module):
         lens = TunedLens(model)
         lens.unembedding = metadata["unembedding_sha256"]
         lens.check(model)
+        for name, own in (("maps", lens.maps), ("biases", lens.biases)):
+            if tensors[name].shape != own.shape:
+                raise ValueError(
+                    f"The tuned lens at {path} is of another model: its {name} are {list(tensors[name].shape)}, this "
+                    f"model's rows need {list(own.shape)}."
+                )
         with torch.no_grad():
             lens.maps.copy_(tensors["maps"])
             lens.biases.copy_(tensors["biases"])

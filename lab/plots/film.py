@@ -46,9 +46,10 @@ def film_curves(
     """
     import plotly.graph_objects as go
 
+    _check(film, "[checkpoint, layer, head]")
     what = MEASURE_NAMES.get(film.measure, film.measure)
     n_layers, n_heads = film.values.shape[1:]
-    at = None if chosen is None else (int(chosen[0]), int(chosen[1]))
+    at = None if chosen is None else _head(film, chosen)
     title = f"{what.capitalize()} of {n_layers * n_heads} heads through training, and the loss"
     fig = bare_figure(template, title=title, alt=_alt(film, title, at), height=560)
     x = _place(film.steps)
@@ -108,11 +109,13 @@ def film_grid(
 
     The chosen head's name is marked, and a cell from which on the score has reached the threshold carries its number.
     """
+    _check(film, "[checkpoint, layer, head]")
     n_heads = film.values.shape[2]
     flat = film.flat.T  # [head, checkpoint]
     names = list(film.labels)
     if chosen is not None:
-        at = int(chosen[0]) * n_heads + int(chosen[1])
+        layer, head = _head(film, chosen)
+        at = layer * n_heads + head
         names[at] = f"<b>▸ {names[at]}</b>"
     what = MEASURE_NAMES.get(film.measure, film.measure)
     texts = np.full(flat.shape, "", dtype=object)
@@ -146,6 +149,8 @@ def layer_curves(
 
     if not films:
         raise ValueError("There is no measure to draw.")
+    for film in films.values():
+        _check(film, "[checkpoint, layer]")
     said = [
         f"{MEASURE_NAMES.get(name, name)} from {_span(film.flat[0])} to {_span(film.flat[-1])}"
         for name, film in films.items()
@@ -198,6 +203,25 @@ def layer_curves(
                 type="line", xref=f"x{suffix}", yref=f"y{suffix} domain", x0=place, x1=place, y0=0, y1=1, line=line
             )
     return fig.update_layout(legend=LEGEND_BELOW, margin=LEGEND_MARGIN)
+
+
+def _check(film: Dynamics, axes: str) -> None:
+    """ValueError unless the film has checkpoints and values of these axes."""
+    if not len(film.steps):
+        raise ValueError(f"The film of {film.measure!r} in {film.run} has no checkpoints: there is nothing to draw.")
+    if film.values.ndim != axes.count(",") + 1:
+        raise ValueError(
+            f"The film of {film.measure!r} has values of shape {list(film.values.shape)}; this figure draws {axes}. "
+            "film_curves and film_grid draw heads, layer_curves layers and probes; to_frame() holds any."
+        )
+
+
+def _head(film: Dynamics, chosen: Sequence[int]) -> tuple[int, int]:
+    layer, head = (int(index) for index in chosen)
+    n_layers, n_heads = film.values.shape[1:]
+    if not (0 <= layer < n_layers and 0 <= head < n_heads):
+        raise ValueError(f"chosen is {(layer, head)}; the film has layers 0 to {n_layers - 1}, heads to {n_heads - 1}.")
+    return layer, head
 
 
 def _place(steps: np.ndarray) -> np.ndarray:

@@ -36,3 +36,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'model.pretrained' has no attribute {name!r}")
     return getattr(import_module(f"model.pretrained.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -118,3 +118,63 @@ def test_a_class_without_test_tokens_is_a_blank_row():
     figure = confusion_map(made_up, 0, template="dark")
     assert figure.data[0].z.tolist()[0] == [0.75, 0.25] and np.isnan(figure.data[0].z[1]).all()
     assert figure.layout.yaxis.ticktext[0] == "&lt;b&gt;a (4)"
+
+
+def flat_film(shape: tuple[int, ...], n_steps: int = 3) -> Dynamics:
+    values = np.arange(n_steps * math.prod(shape), dtype=float).reshape(n_steps, *shape)
+    return Dynamics(np.arange(n_steps), values, tuple(map(str, np.ndindex(*shape))), "made", "up")
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
+@pytest.mark.parametrize("draw", ["film_curves", "film_grid", "layer_curves"])
+def test_a_figure_says_which_films_it_draws(draw: str, shape: tuple[int, ...]):
+    film = flat_film(shape)
+    figures = {
+        "film_curves": lambda: film_curves(film, []),
+        "film_grid": lambda: film_grid(film),
+        "layer_curves": lambda: layer_curves({"made": film}),
+    }
+    if len(shape) == (1 if draw == "layer_curves" else 2):
+        assert figures[draw]().data
+    else:
+        with pytest.raises(ValueError, match=r"has values of shape .*; this figure draws \[checkpoint, layer"):
+            figures[draw]()
+
+
+@pytest.mark.parametrize("shape", [(0,), (2,), (2, 3)])
+def test_a_film_without_checkpoints_is_a_table_without_rows_and_no_figure(shape: tuple[int, ...]):
+    film = flat_film(shape, 0)
+    assert len(film.to_frame()) == 0
+    assert film.flat.shape == (0, math.prod(shape))
+    assert film.reached(0.5) == {}
+    assert json.loads(film.to_json())["steps"] == []
+    for draw in (lambda: film_curves(film, []), lambda: film_grid(film), lambda: layer_curves({"made": film})):
+        with pytest.raises(ValueError, match="has no checkpoints"):
+            draw()
+    with pytest.raises(ValueError, match="has no checkpoints"):
+        formation(film, 0.5)
+
+
+def test_a_film_cancelled_before_its_first_checkpoint_can_be_looked_at(trained):
+    for measure in ("induction", lambda model: 1.0):
+        film = checkpoint_dynamics(Run(trained.run("a")), measure, cancel=lambda: True)
+        assert film.cancelled and len(film.to_frame()) == 0 and film.reached(0.1) == {}
+
+
+@pytest.mark.parametrize("steps", [lambda run: run.checkpoints()[0], lambda run: np.array(run.checkpoints()[:2])])
+def test_steps_may_be_numpys(trained, steps):
+    run = Run(trained.run("a"))
+    wanted = np.atleast_1d(steps(run)).tolist()
+    assert checkpoint_dynamics(run, steps=steps(run)).steps.tolist() == wanted
+    with pytest.raises(ValueError, match="no checkpoint at step 99"):
+        checkpoint_dynamics(run, steps=np.int64(99))
+
+
+@pytest.mark.parametrize("chosen", [(0, 3), (2, 0), (-1, 0), (np.int64(5), 5)])
+def test_a_head_that_the_film_lacks_is_refused(chosen):
+    for draw in (
+        lambda: film_curves(flat_film((2, 3)), [], chosen=chosen),
+        lambda: film_grid(flat_film((2, 3)), chosen=chosen),
+    ):
+        with pytest.raises(ValueError, match="the film has layers 0 to 1, heads to 2"):
+            draw()

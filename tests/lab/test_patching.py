@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from lab import plots
 from lab.analysis import (
     Logit,
     LogitDifference,
@@ -16,7 +17,9 @@ from lab.analysis import (
     activation_patching,
     apply,
     attribution_patching,
+    path_patching,
 )
+from lab.analysis.patching import PATCH_SITES
 from lab.analysis.sites import PATTERN, SITES
 from lab.tokenizers import train_tokenizer
 from model import GPT
@@ -303,3 +306,26 @@ def test_neurons_and_patterns_have_names_tables_and_figures():
     looks = activation_patching(model, CLEAN, CORRUPT, METRIC, site="pattern", each_position=True)
     assert looks.axes == ("layer", "head", "position")
     assert patching_grid(looks).data[0].z.shape == (2 * model.config.n_heads, len(CLEAN))
+
+
+@pytest.mark.parametrize("receiver", [(), [], 5, [5], (1, 0), [(1, 0)], (1, 0, "k", 0), None, [[]], ("q",), [None]])
+def test_a_receiver_that_is_none_is_refused_in_a_sentence(receiver):
+    with pytest.raises(ValueError, match=r"receiver"):
+        path_patching(tiny(), CLEAN, CORRUPT, LogitDifference(1, 2), receiver=receiver)
+
+
+@pytest.mark.parametrize("site", PATCH_SITES)
+@pytest.mark.parametrize("each_position", [None, True, False])
+def test_every_grid_has_a_figure(site, each_position):
+    grid = activation_patching(tiny(), CLEAN, CORRUPT, LogitDifference(1, 2), site=site, each_position=each_position)
+    for quantity in ("recovered", "effect", "values"):
+        assert plots.patching_grid(grid, quantity).data
+    assert len(grid.to_frame()) == grid.values.size
+
+
+@pytest.mark.parametrize("site", PATCH_SITES)
+@pytest.mark.parametrize("direction", ["denoise", "noise"])
+def test_what_is_read_before_the_prompts_differ_is_moved_by_no_patch(site, direction):
+    metric = LogitDifference(1, 2, position=0)
+    grid = activation_patching(tiny(), CLEAN, CORRUPT, metric, site=site, direction=direction)
+    assert not grid.effect.any()

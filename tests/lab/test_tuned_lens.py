@@ -79,6 +79,11 @@ def test_it_is_saved_and_refused_for_other_weights(trained, tmp_path):
     assert torch.equal(again.maps, lens.maps)
     assert again.read(model, IDS).to_json() == lens.read(model, IDS).to_json()
 
+    assert again.training_record == lens.training_record is not None
+    TunedLens(model).save(path)
+    assert TunedLens.load(path, model).training_record is None
+    lens.save(path)
+
     other = tiny(seed=5, norm_placement=model.config.norm_placement, n_layers=3)
     for refused in (lambda: TunedLens.load(path, other), lambda: lens.read(other, IDS)):
         with pytest.raises(ValueError, match="was trained for other weights"):
@@ -88,6 +93,34 @@ def test_it_is_saved_and_refused_for_other_weights(trained, tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="is no tuned lens"):
         TunedLens.load(tmp_path / "bad.safetensors", model)
+
+
+def test_a_damaged_record_and_another_depth_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model = tiny(n_layers=3)
+    path = tmp_path / "lens.safetensors"
+    train_tuned_lens(model, text(), steps=1).save(path)
+    deeper = tiny(n_layers=4)
+    deeper.load_state_dict({**deeper.state_dict(), **model.state_dict()})
+    with pytest.raises(ValueError, match=r"of another model: its maps are \[3, 16, 16\]"):
+        TunedLens.load(path, deeper)
+    metadata = {"format": "residlab tuned lens 1", "unembedding_sha256": unembedding_hash(model)}
+    for record in ("[", "{}", "[1]", '{"rows": 3, "raw": 1}', "null", "[" * 9000):
+        save_file(load_file(path), path, metadata={**metadata, "training": record})
+        with pytest.raises(ValueError, match="has a damaged record"):
+            TunedLens.load(path, model)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"held_out": 0}, "held_out is 0; it must be between 0 and 1"), ({"held_out": 1.0}, "between 0 and 1"),
+    ({"steps": -1}, "steps is -1"), ({"windows": 0}, "windows is 0"), ({"seed": 0.5}, "seed is 0.5"),
+])  # fmt: skip
+def test_settings_that_cannot_train_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        train_tuned_lens(tiny(), text(), **options)
+    with pytest.raises(ValueError, match="Token id 23 is outside the vocabulary"):
+        train_tuned_lens(tiny(), np.append(text(), 23))
 
 
 def test_the_hash_is_of_what_the_lens_reads_through():

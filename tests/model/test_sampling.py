@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from model.generation import (
     filtered_logits,
     seen_tokens,
 )
+from tests.model.variants import tiny
 
 V = 65
 seeds = st.integers(0, 10_000)
@@ -191,3 +193,80 @@ def test_possible_settings_are_taken(temperature: float, k: int, p: float, min_p
 def test_settings_need_no_torch() -> None:
     code = "import sys; from model.sampling import SamplingConfig; SamplingConfig(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- the whole surface of settings -------------------------------------------------------------------------------
+
+EXTREMES = st.sampled_from([5e-324, 1e-310, 1e-45, 1e-38, 1e-30, 1e-3, 1.0, 1e3, 1e30, 3.4e38, 1e300, 1.79e308])
+above_0 = st.one_of(EXTREMES, st.floats(0, exclude_min=True, allow_infinity=False, allow_subnormal=True))
+shares = st.one_of(st.sampled_from([5e-324, 1e-20, 1.0]), st.floats(0, 1, exclude_min=True, allow_subnormal=True))
+surface = st.builds(
+    SamplingConfig,
+    temperature=st.one_of(st.just(0.0), above_0),
+    top_k=st.one_of(st.none(), st.sampled_from([1, V - 1, V, 10**30]), st.integers(1, V)),
+    top_p=st.one_of(st.none(), shares),
+    min_p=st.one_of(st.none(), st.just(0.0), shares),
+    repetition_penalty=above_0,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(surface, seeds, st.sampled_from([1e-20, 1.0, 30.0, 1e4]), st.sampled_from([torch.float32, torch.float64]))
+def test_every_setting_leaves_a_distribution(
+    config: SamplingConfig, seed: int, scale: float, dtype: torch.dtype
+) -> None:
+    logits = logits_of(seed, scale=scale).to(dtype)
+    logits[:, 60:] = -math.inf  # ids that the tokenizer does not know
+    logits[0, 3] = logits[0, 5] = 0.0
+    seen = logits_of(seed + 1) > 0
+    left = filtered_logits(logits, config, seen)
+    assert left.shape == logits.shape and left.dtype == dtype
+    assert not left.isnan().any() and not (left == math.inf).any()
+    probabilities = left.softmax(-1, dtype=torch.float64)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(3, dtype=torch.float64))
+    assert not probabilities[:, 60:].any()
+    if config.top_k is not None or config.is_greedy:
+        assert (left.isfinite().sum(-1) <= (1 if config.is_greedy else min(config.top_k, V))).all()
+    if config.temperature > 1:  # may make them all alike
+        return
+    penalised = apply_repetition_penalty(logits, seen, config.repetition_penalty)
+    likeliest = penalised.argmax(-1, keepdim=True)
+    assert (probabilities.gather(-1, likeliest) >= probabilities.amax(-1, keepdim=True)).all()
+
+
+@settings(max_examples=150, deadline=None)
+@given(surface, st.integers(0, 3), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]))
+def test_every_setting_generates_tokens_of_the_vocabulary(
+    config: SamplingConfig, seed: int, dtype: torch.dtype
+) -> None:
+    model = tiny(init_std=2.0).to(dtype)
+    model.tokenizer = SimpleNamespace(vocab_size=20, bos_id=None, decode=str)  # 3 rows of padding
+    options = vars(config)
+    ids = model.generate([[3, 1, 4], [22, 5]], 5, seed=seed, **options)
+    for row, start in zip(ids, (3, 2), strict=True):
+        assert all(0 <= token < 20 for token in row[start:].tolist())
+    steps = list(model.stream([3, 1, 4], 3, seed=seed, **options))
+    assert all(0 < step.sampled_probability <= 1 + 1e-6 for step in steps)
+
+
+@pytest.mark.parametrize("penalty", [5e-324, 1e-45, 1e-38, 1e38, 1.79e308])
+def test_a_penalty_at_its_limit_orders_as_it_should(penalty: float) -> None:
+    """So small, a seen token that the model likes at all wins; so large, it loses to any unseen one it would beat."""
+    logits = torch.tensor([[2.0, 1.0, -1.0, 0.5]])
+    seen = torch.tensor([[False, True, True, False]])
+    found = apply_repetition_penalty(logits, seen, penalty)
+    assert found.isfinite().all()
+    assert found.argmax() == (1 if penalty < 1 else 0)
+    assert (found[0, 2] < found[0, 3]) and (found[0, 2].abs() < 1e-9 if penalty < 1 else found[0, 2] < -1e9)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p", "repetition_penalty"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -1, -5e-324, True, "1", 1j, [1], 10**400])
+def test_every_odd_value_is_one_sentence_or_fine(name: str, value: Any) -> None:
+    if name == "top_k" and value == 10**400:
+        assert SamplingConfig(top_k=value).top_k == value
+        return
+    with pytest.raises(SamplingError, match=f"^{name} is .*; it must be") as refused:
+        SamplingConfig(**{name: value})
+    assert refused.value.fields == (name,)
+    assert len(str(refused.value)) < 1000
