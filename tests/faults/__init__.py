@@ -1,0 +1,6 @@
+"""Fault injection: processes killed, files damaged, disks full, races, random configurations, command lines and strings.
+
+`make faults`, or `python -m tests.faults [--only KIND] [--scale 0.1] [--seed N]`. A kind is a module with
+`run(n, seed, folder)` that makes n trials and returns a `Tally`; a fault that it finds is printed with the words that
+repeat it.
+"""
