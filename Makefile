@@ -1,4 +1,4 @@
-# make explore | test | test-all | acceptance | check | bench. Each makes .venv first when it is missing or out of date.
+# make explore | test | test-all | faults | acceptance | check | bench. Each makes .venv first when it is missing or out of date.
 # Another interpreter: make test PYTHON=python3.12     Another place: make test VENV=/some/folder
 # Without make: the README has the same steps as plain pip commands.
 
@@ -11,7 +11,9 @@ PYTEST_ARGS ?=
 # One process per core, four at most: each holds torch. A file stays in one process, for its models are trained once.
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 
-.PHONY: install explore test test-all acceptance check format bench clean
+FAULTS_ARGS ?=
+
+.PHONY: install explore test test-all faults acceptance check format bench clean
 
 install: $(STAMP)
 
@@ -31,6 +33,10 @@ test: $(STAMP)
 # The slow ones one after the other: some of them measure time
 test-all: test
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+# Kill, damage, fill up and race for some minutes; FAULTS_ARGS="--only kills --scale 0.1"
+faults: $(STAMP)
+	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 acceptance: $(STAMP)
 	$(BIN)/python -m pytest -m acceptance $(PYTEST_ARGS)

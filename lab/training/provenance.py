@@ -71,8 +71,15 @@ def _git() -> dict[str, Any] | None:
 
     def git(*words: str) -> str | None:
         try:
+            # Without locks: a training that is killed while git refreshes its index would leave the lock behind, and
+            # the checkout could not be committed to any more.
             done = subprocess.run(
-                ["git", *words], cwd=here.parent, capture_output=True, text=True, timeout=10, check=False
+                ["git", "--no-optional-locks", *words],
+                cwd=here.parent,
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
             return None

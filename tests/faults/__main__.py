@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_name, "1")
-for _name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "RESIDLAB_NO_NETWORK"):
-    os.environ.setdefault(_name, "1")
-
 import argparse
 import importlib
 import inspect
+import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from tests.faults.trials import Tally, kill_all
@@ -34,7 +29,11 @@ KINDS = {  # kind -> trials at scale 1
 
 
 def warm_up() -> None:
-    """Import what every trial needs, once."""
+    """Import what every trial needs, once: one thread each, and no network."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE"):
+        os.environ.setdefault(name, "1")
     import torch
     import torch._dynamo  # the first optimizer of a process imports it, which takes seconds
 
@@ -50,11 +49,16 @@ def warm_up() -> None:
 
 
 def run_kind(kind: str, n: int, seed: int, folder: Path, case: int | None = None) -> Tally:
-    """The trials of a kind."""
+    """The trials of a kind: its `run` takes what it asks for of n, seed, folder and case."""
     module = importlib.import_module(f"tests.faults.{kind}")
     folder.mkdir(parents=True, exist_ok=True)
     given = {"n": n, "seed": seed, "folder": folder, "case": case}
-    return module.run(**{name: given[name] for name in inspect.signature(module.run).parameters if name in given})
+    found = module.run(**{name: given[name] for name in inspect.signature(module.run).parameters if name in given})
+    if isinstance(found, Tally):
+        return found
+    tried, _, lost = found  # in this process, all from one seed
+    repeat = f"python -m tests.faults --only {kind} --seed {seed} --scale {n / KINDS[kind]:g}"
+    return Tally(kind, tried, [f"{line}   [{repeat}]" for line in lost])
 
 
 def main(words: list[str] | None = None) -> int:
@@ -80,7 +84,11 @@ def main(words: list[str] | None = None) -> int:
                 continue
             began = time.monotonic()
             n = max(1, round(KINDS[kind] * options.scale))
-            tally = run_kind(kind, n, options.seed, folder / kind, options.case)
+            try:
+                tally = run_kind(kind, n, options.seed, folder / kind, options.case)
+            except Exception as problem:  # the suite itself is at fault, or what it stands on
+                traceback.print_exc()
+                tally = Tally(kind, lost=[f"the suite could not go on: {problem}"])
             tallies.append(tally)
             row = f"{kind:<14} {tally.tried:>6} {len(tally.lost):>6} {time.monotonic() - began:>8.0f}"
             print(f"{row}   {'; '.join(tally.notes)}".rstrip(), flush=True)

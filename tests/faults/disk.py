@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from tests.faults.tiny_runs import contents, corpus, difference, go_on_words, reference
 from tests.faults.trials import Process, Tally, again, cases, chance, command
@@ -66,7 +67,7 @@ def _refused(process: Process) -> str | None:
     return None if len(lines) == 1 else f"{len(lines)} lines instead of one sentence: {lines[:3]}"
 
 
-def _small_disk(place: Path, whole: dict, folder: Path, number: int) -> str | None:  # type: ignore[type-arg]
+def _small_disk(place: Path, whole: dict[str, Any], folder: Path, number: int) -> str | None:
     path, text, log = place / "run", corpus(folder), folder / f"disk{number}.log"
     for _ in range(2):  # the second time it is full from the start
         fault = _refused(command(go_on_words(path, text, STEPS), log))
@@ -76,7 +77,7 @@ def _small_disk(place: Path, whole: dict, folder: Path, number: int) -> str | No
     return _with_room(path, text, log, whole)
 
 
-def _small_files(place: Path, size: int, whole: dict, folder: Path, number: int) -> str | None:  # type: ignore[type-arg]
+def _small_files(place: Path, size: int, whole: dict[str, Any], folder: Path, number: int) -> str | None:
     path, text, log = place / "run", corpus(folder), folder / f"disk{number}.log"
 
     def limited() -> int:
@@ -94,6 +95,6 @@ def _small_files(place: Path, size: int, whole: dict, folder: Path, number: int)
     return fault or _with_room(path, text, log, whole)
 
 
-def _with_room(path: Path, text: Path, log: Path, whole: dict) -> str | None:  # type: ignore[type-arg]
+def _with_room(path: Path, text: Path, log: Path, whole: dict[str, Any]) -> str | None:
     ending = command(go_on_words(path, text, STEPS), log).wait()
     return ending.fault or difference(path, whole)

@@ -1,20 +1,29 @@
-"""kill -9 at random moments of training, of resuming and of a study; afterwards nothing differs by a bit."""
+"""kill -9 at random moments of training, of resuming and of a study; afterwards nothing differs by a bit.
+
+Half of the moments are of the clock, half are just before a random one of the file operations in the run's folder: what
+goes wrong between two of those takes too short a time for a clock to meet.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from lab.runs import to_json
 from tests.faults.tiny_runs import contents, corpus, difference, go_on_words, reference
-from tests.faults.trials import Process, Tally, again, cases, chance, command
+from tests.faults.trials import Ending, Process, Tally, again, chance, command
 
 STEPS = 30
 JOBS = 3
 STUDY_SHARE = 0.2  # of the trials
-MOST_TRIES = 12  # of one run before its last, which nobody kills
+OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "shutil.rmtree")  # audit events
 
 
 def run(n: int, seed: int, folder: Path, case: int | None = None) -> Tally:
@@ -23,12 +32,17 @@ def run(n: int, seed: int, folder: Path, case: int | None = None) -> Tally:
     began = time.monotonic()
     whole = contents(reference(folder, STEPS))
     seconds = time.monotonic() - began
+    operations = _count(folder)
     study = _Study(folder)
+
+    def trial(number: int, dice: random.Random) -> tuple[int, str | None]:
+        return _trial(whole, seconds, operations, dice, folder, number)
+
     kills, number = 0, case or 0
     while kills < n and (case is None or number == case):
         dice = chance(seed, "kills", number)
         in_study = dice.random() < STUDY_SHARE
-        made = _study_trial(study, dice, folder, number) if in_study else _trial(whole, seconds, dice, folder, number)
+        made = _study_trial(study, dice, folder, number) if in_study else trial(number, dice)
         hits, fault = made
         kills += hits
         what = f"{hits} kills of a {'study' if in_study else 'training'}"
@@ -39,15 +53,63 @@ def run(n: int, seed: int, folder: Path, case: int | None = None) -> Tally:
     return tally
 
 
-def _trial(whole: dict, seconds: float, dice: random.Random, folder: Path, number: int) -> tuple[int, str | None]:  # type: ignore[type-arg]
+def _before(operation: int, path: Path, then: Callable[[], None]) -> Callable[[], int]:
+    """Watch the file operations in a folder, and act before the one of this number; returns how many there were."""
+    count = 0
+
+    def watch(event: str, args: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event in OPERATIONS and any(isinstance(arg, str | os.PathLike) and str(path) in str(arg) for arg in args):
+            count += 1
+            if count == operation:
+                then()
+
+    sys.addaudithook(watch)
+    return lambda: count
+
+
+def _count(folder: Path) -> int:
+    """How many file operations an undisturbed run makes in its folder."""
+    path, told = folder / "counted", folder / "operations"
+
+    def call() -> int:
+        from lab.cli import main
+
+        count = _before(0, path, lambda: None)
+        code = main(go_on_words(path, corpus(folder), STEPS))
+        told.write_text(str(count()))
+        return code
+
+    Process(call, folder / "counted.log").wait()
+    return int(told.read_text())
+
+
+def _killed(words: list[str], path: Path, seconds: float, operations: int, dice: random.Random, log: Path) -> Ending:
+    """A command that is killed at a random moment, if it lives so long."""
+    if dice.random() < 0.5:
+        process = command(words, log)
+        time.sleep(dice.uniform(0.0, seconds))
+        process.kill()
+        return process.wait()
+    operation = dice.randint(1, operations)
+
+    def call() -> int:
+        from lab.cli import main
+
+        _before(operation, path, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        return main(words)
+
+    return Process(call, log).wait()
+
+
+def _trial(
+    whole: dict[str, Any], seconds: float, operations: int, dice: random.Random, folder: Path, number: int
+) -> tuple[int, str | None]:
     """One run, killed up to three times and then left in peace."""
     path, log, text = folder / f"run{number}", folder / f"run{number}.log", corpus(folder)
     kills = 0
     for _ in range(dice.randint(1, 3)):
-        process = command(go_on_words(path, text, STEPS), log)
-        time.sleep(dice.uniform(0.0, seconds))
-        process.kill()
-        ending = process.wait()
+        ending = _killed(go_on_words(path, text, STEPS), path, seconds, operations, dice, log)
         kills += ending.killed
         if not ending.killed:
             if ending.fault:
@@ -121,6 +183,3 @@ def _study_trial(study: _Study, dice: random.Random, folder: Path, number: int) 
         return kills, "another table or other metrics than undisturbed"
     shutil.rmtree(path)
     return kills, None
-
-
-__all__ = ["cases", "run"]

@@ -1,4 +1,4 @@
-"""A run's folder that is renamed, deleted or taken apart while it trains: no traceback, no hang; what is left goes on."""
+"""A run's folder that is renamed, deleted or taken apart while it trains: no traceback or hang; the rest goes on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from lab.runs import Run
 from tests.faults.tiny_runs import contents, corpus, difference, go_on_words, reference, train_words
@@ -61,7 +62,7 @@ def run(n: int, seed: int, folder: Path, case: int | None = None) -> Tally:
     return tally
 
 
-def _trial(name: str, wait: float, path: Path, folder: Path, whole: dict) -> str | None:  # type: ignore[type-arg]
+def _trial(name: str, wait: float, path: Path, folder: Path, whole: dict[str, Any]) -> str | None:
     act, harmless = ACTS[name]
     text, log = corpus(folder), folder / f"{path.name}.log"
     process = command(train_words(path, text, STEPS), log)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from lab.runs import to_json
 from tests.faults.kills import JOBS, _Study
@@ -36,7 +37,7 @@ def _together(first: Process, wait: float, begin: object) -> tuple[Ending, Endin
     return first.wait(), second.wait()
 
 
-def _trainers(sort: str, path: Path, folder: Path, wait: float, whole: dict, killed_at: float) -> str | None:  # type: ignore[type-arg]
+def _trainers(sort: str, path: Path, folder: Path, wait: float, whole: dict[str, Any], killed_at: float) -> str | None:
     text, logs = corpus(folder), (folder / f"{path.name}-a.log", folder / f"{path.name}-b.log")
     if sort == "two resumes":
         started = command(train_words(path, text, STEPS), logs[0])
