@@ -20,7 +20,6 @@ KINDS = {  # kind -> trials at scale 1
     "kills": 100,
     "damage": 150,
     "configs": 500,
-    "command_lines": 500,
     "disk": 12,
     "races": 12,
     "moved": 16,
