@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from operator import index
 from typing import Any
 
-MOST_WIDTH = 2**31 - 1  # of any dimension
 MOST_WHOLE = 2**63 - 1  # the largest whole number that torch takes
 
 
@@ -16,8 +15,13 @@ def is_int(value: Any) -> bool:
 
 
 def is_number(value: Any, most: float = 3e38) -> bool:
-    """Whether it is a number that float32 holds, the precision that models are run in; NaN is none."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -most <= value <= most
+    """Whether it is a number that float32 holds, the precision that models are run in, or a whole one that torch takes.
+
+    NaN is none.
+    """
+    if is_int(value):
+        return abs(value) <= min(most, MOST_WHOLE)
+    return isinstance(value, float) and -most <= value <= most
 
 
 def is_above_0(value: Any, most: float = 3e38) -> bool:

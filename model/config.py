@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from model.checks import MOST_WHOLE, MOST_WIDTH, is_above_0, is_int, is_number, nearest, plain, short
+from model.checks import MOST_WHOLE, is_above_0, is_int, is_number, nearest, plain, short
 from model.rotary_scaling import RotaryScaling, scaling_problem
 
 NORM_PLACEMENTS = ("pre", "post", "sandwich")
@@ -236,20 +236,25 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
 
     def choice(field: str, allowed: tuple[str, ...]) -> None:
         value = values[field]
-        require(field, value in allowed, f"{field} is {value!r}{nearest(str(value), allowed)}")
+        require(
+            field,
+            value in allowed,
+            f"{field} is {short(value)}{nearest(value if isinstance(value, str) else short(value), allowed)}",
+        )
 
-    def whole(field: str, least: int = 1, most: int = MOST_WIDTH) -> None:
+    def whole(field: str, least: int = 1, most: int = MOST_WHOLE) -> None:
         value = values[field]
         fine = is_int(value) and value >= least
-        require(field, fine, f"{field} is {value!r}; it must be a whole number of at least {least}.")
-        require(field, fine and value <= most, f"{field} is {short(value)}; it must be at most {most:,}.")
+        require(field, fine, f"{field} is {short(value)}; it must be a whole number of at least {least}.")
+        limit = f"a whole number from {least} to 2^63 - 1" if most == MOST_WHOLE else f"at most {most:,}"
+        require(field, fine and value <= most, f"{field} is {short(value)}; it must be {limit}.")
 
     for field in ("d_vocab", "n_ctx", "d_model", "n_layers", "n_heads"):
-        whole(field, most=MOST_LAYERS if field == "n_layers" else MOST_WIDTH)
+        whole(field, most=MOST_LAYERS if field == "n_layers" else MOST_WHOLE)
     for field in ("d_head", "n_key_value_heads", "d_mlp", "attention_window"):
         if values[field] is not None:
-            whole(field, most=MOST_WHOLE if field == "attention_window" else MOST_WIDTH)
-    whole("seed", least=0, most=MOST_WHOLE)
+            whole(field)
+    whole("seed", least=0)
     choice("act_fn", ACTIVATIONS)
     choice("normalization_type", NORMALIZATION_TYPES)
     choice("norm_placement", NORM_PLACEMENTS)
@@ -266,22 +271,22 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
         "weights_centered",
     ):
         value = values[field]
-        require(field, isinstance(value, bool), f"{field} is {value!r}; it must be true or false.")
+        require(field, isinstance(value, bool), f"{field} is {short(value)}; it must be true or false.")
     for field in ("eps", "rotary_base", "init_std"):
         value = values[field]
         require(field, is_above_0(value), f"{field} is {short(value)}; it must be a finite number above 0.")
     std = values["init_std"]
-    require("init_std", is_number(std, MOST_STD), f"init_std is {std!r}; it must be at most {MOST_STD:,.0f}.")
+    require("init_std", is_number(std, MOST_STD), f"init_std is {short(std)}; it must be at most {MOST_STD:,.0f}.")
     for field in ("embed_dropout", "attn_dropout", "resid_dropout"):
         value = values[field]
         fine = is_number(value) and 0 <= value < 1
-        require(field, fine, f"{field} is {value!r}; it must be at least 0 and below 1.")
+        require(field, fine, f"{field} is {short(value)}; it must be at least 0 and below 1.")
     bias = values["attention_bias"]
     fine = bias is None or isinstance(bias, bool) or bias == "qkv"
-    require("attention_bias", fine, f"attention_bias is {bias!r}; it must be None, true, false or 'qkv'.")
+    require("attention_bias", fine, f"attention_bias is {short(bias)}; it must be None, true, false or 'qkv'.")
     bias = values["mlp_bias"]
     fine = bias is None or isinstance(bias, bool)
-    require("mlp_bias", fine, f"mlp_bias is {bias!r}; it must be None, true or false.")
+    require("mlp_bias", fine, f"mlp_bias is {short(bias)}; it must be None, true or false.")
     cap = values["logit_soft_cap"]
     fine = cap is None or is_above_0(cap)
     require("logit_soft_cap", fine, f"logit_soft_cap is {short(cap)}; it must be None or a number above 0.")
@@ -289,6 +294,8 @@ def _problems(values: dict[str, Any]) -> list[Problem]:
     if not found.keys() & {"d_model", "n_heads", "d_head"}:
         _check_heads(values, require)
     _check_rotary_scaling(values, require)
+    if not found:
+        _check_sizes(_resolved(values), require)
     return list(found.items())
 
 
@@ -317,8 +324,23 @@ def _check_heads(values: dict[str, Any], require: Any) -> None:
         require(
             "n_key_value_heads",
             n_heads % groups == 0,
-            f"n_heads {n_heads} is not divisible by n_key_value_heads {groups}: query heads share "
+            f"n_heads {n_heads} is not divisible by n_key_value_heads {short(groups)}: query heads share "
             "key-value heads in equal groups.",
+        )
+
+
+def _check_sizes(values: dict[str, Any], require: Any) -> None:
+    """Refuse matrices of more bytes than can be counted, in the precision that takes the most."""
+    d_model = values["d_model"]
+    rows = {field: values[field] for field in ("d_vocab", "d_mlp")}
+    rows["n_heads"] = (values["n_heads"] + 2 * values["n_key_value_heads"]) * values["d_head"]
+    if values["positional_embedding_type"] == "standard":
+        rows["n_ctx"] = values["n_ctx"]
+    for field, count in rows.items():
+        require(
+            field,
+            8 * count * d_model <= MOST_WHOLE,
+            f"{field} {values[field]} with d_model {d_model} makes a matrix that no memory holds.",
         )
 
 
@@ -327,12 +349,12 @@ def _check_rotary_scaling(values: dict[str, Any], require: Any) -> None:
     if scaling is None:
         return
     if not isinstance(scaling, RotaryScaling):
-        require("rotary_scaling", False, f"rotary_scaling is {scaling!r}; it must be None or a RotaryScaling.")
+        require("rotary_scaling", False, f"rotary_scaling is {short(scaling)}; it must be None or a RotaryScaling.")
         return
     require(
         "rotary_scaling",
         values["positional_embedding_type"] == "rotary",
-        f"rotary_scaling needs positional_embedding_type 'rotary', not {values['positional_embedding_type']!r}.",
+        f"rotary_scaling needs positional_embedding_type 'rotary', not {short(values['positional_embedding_type'])}.",
     )
     base, d_head = values["rotary_base"], values["d_head"]
     if d_head is None and all(is_int(values[f]) and values[f] > 0 for f in ("d_model", "n_heads")):

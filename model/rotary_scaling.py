@@ -46,7 +46,7 @@ def scaling_problem(scaling: RotaryScaling, base: float, d_head: int | None) -> 
     """
     kind = scaling.kind
     if kind not in ROTARY_SCALINGS:
-        return f"rotary_scaling.kind is {kind!r}{nearest(str(kind), ROTARY_SCALINGS)}"
+        return f"rotary_scaling.kind is {short(kind)}{nearest(short(kind), ROTARY_SCALINGS)}"
     ranges = {"factor": 1.0, **dict.fromkeys(("beta_fast", "beta_slow", "low_freq_factor", "high_freq_factor"), LEAST)}
     if scaling.attention_factor is not None:
         ranges["attention_factor"] = LEAST

@@ -44,7 +44,9 @@ def read_config(values: Values, origin: str) -> Read:
     for name, allowed in family.required.items():
         value = values.get(name, allowed[0])
         if value not in allowed:
-            raise PretrainedError(f"{origin}: {model_type} with {name} {value!r} computes something that is not here.")
+            raise PretrainedError(
+                f"{origin}: {model_type} with {name} {short(value)} computes something that is not here."
+            )
     for name in _QUANTISED:
         if values.get(name) is not None:
             raise PretrainedError(f"{origin} describes quantised weights ({name}), which are not read.")
@@ -82,7 +84,9 @@ def _require_alike(values: Values) -> None:
         return
     n_layers = values.get("num_hidden_layers")
     if not isinstance(kinds, list) or len(kinds) != n_layers:
-        raise PretrainedError(f"layer_types is {short(kinds)}; it must be a list of one kind a layer ({n_layers}).")
+        raise PretrainedError(
+            f"layer_types is {short(kinds)}; it must be a list of one kind a layer ({short(n_layers)})."
+        )
     known = ("full_attention", "sliding_attention")
     strange = next((kind for kind in kinds if kind not in known), None)
     if strange is not None:
@@ -99,8 +103,8 @@ def _recorded(values: Values, config: GPTConfig, origin: str) -> GPTConfig:
     for name, value in again.to_dict().items():
         if getattr(config, name) != getattr(again, name):
             raise PretrainedError(
-                f"{origin} was edited: its fields say {name} {getattr(config, name)!r}, its {RECORD!r} entry "
-                f"{value!r}. Make them agree, or take the {RECORD!r} entry out."
+                f"{origin} was edited: its fields say {name} {short(getattr(config, name))}, its {RECORD!r} entry "
+                f"{short(value)}. Make them agree, or take the {RECORD!r} entry out."
             )
     return recorded
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.checks import is_int, nearest
+from model.checks import is_int, nearest, short
 from model.config import MOST_LAYERS, GPTConfig
 from model.pretrained.files import PretrainedError
 from model.pretrained.layouts import GPT2, LLAMA, Layout
@@ -200,7 +200,9 @@ def _require_layers(values: Values, window: int | None) -> None:
     kinds = values.get("layer_types")
     expected = "full_attention" if window is None else "sliding_attention"
     if kinds is not None and any(kind != expected for kind in kinds):
-        raise PretrainedError(f"layer_types has others than {expected!r}, but the window of all layers is {window}.")
+        raise PretrainedError(
+            f"layer_types has others than {expected!r}, but the window of all layers is {short(window)}."
+        )
 
 
 def _write_qwen_window(config: GPTConfig) -> dict[str, Any]:
@@ -256,7 +258,7 @@ def _write_stablelm(config: GPTConfig) -> dict[str, Any]:
 
 def _activation(name: Any) -> str:
     if not isinstance(name, str) or name not in ACTIVATIONS:
-        raise PretrainedError(f"the activation {name!r} is not here{nearest(str(name), ACTIVATIONS)}")
+        raise PretrainedError(f"the activation {short(name)} is not here{nearest(str(name), ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 

@@ -30,7 +30,7 @@ def read_rope(values: Values) -> tuple[float, RotaryScaling | None]:
         raise PretrainedError(f"rope_theta is {short(base)}; it must be a number above 0.")
     partial = _said_once(values, rope, "partial_rotary_factor", _default_part(values))
     if partial != 1.0:
-        raise PretrainedError(f"partial_rotary_factor is {partial}; here rotary positions turn all dimensions.")
+        raise PretrainedError(f"partial_rotary_factor is {short(partial)}; here rotary positions turn all dimensions.")
     kind = rope.get("rope_type", rope.get("type", "default"))
     n_ctx = values["max_position_embeddings"]
     # Within max_position_embeddings, all there is here, dynamic scaling does nothing.
@@ -51,7 +51,7 @@ def read_rope(values: Values) -> tuple[float, RotaryScaling | None]:
     if kind == "longrope":
         return base, _longrope(rope, _trained(values, rope, n_ctx), n_ctx)
     known = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
-    raise PretrainedError(f"rope_type {kind!r} has no counterpart; known are {', '.join(known)}.")
+    raise PretrainedError(f"rope_type {short(kind)} has no counterpart; known are {', '.join(known)}.")
 
 
 def _table(values: Values) -> Values:

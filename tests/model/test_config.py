@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -98,3 +99,75 @@ def test_config_needs_no_torch() -> None:
 def test_unknown_preset_is_loud() -> None:
     with pytest.raises(ConfigError, match="did you mean 'nano'"):
         GPTConfig.preset("nanno")
+
+
+ROTARY = dict(d_vocab=11, n_ctx=8, d_model=16, n_layers=1, n_heads=4, positional_embedding_type="rotary")
+YARN = dict(kind="yarn", factor=2.0, original_n_ctx=4)
+LLAMA3 = dict(kind="llama3", factor=2.0, original_n_ctx=4)
+FACTORS = dict(kind="factors", factor=1.0, factors=(1.0, 2.0))
+STRANGE = (-1, 0, float("nan"), float("inf"), -float("inf"), 1e308, 10**400, "x", [], {}, True, (1, 2), b"x")
+
+
+@pytest.mark.parametrize(
+    "scaling", [dict(kind="linear", factor=2.0), dict(kind="ntk", factor=2.0), YARN, LLAMA3, FACTORS]
+)
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RotaryScaling)])
+def test_each_field_of_a_rotary_scaling_is_checked(scaling: dict, field: str) -> None:
+    for value in (*STRANGE, None):
+        try:
+            config = GPTConfig.from_dict({**ROTARY, "rotary_scaling": {**scaling, field: value}})
+        except ConfigError as error:
+            assert error.fields == ("rotary_scaling",)
+            assert field in str(error) or "factors" in str(error)
+            continue
+        require_sound(config)
+
+
+@pytest.mark.parametrize("positions", ["rotary", "standard", "alibi", "sinusoidal"])
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(GPTConfig)])
+def test_each_field_takes_what_runs_and_refuses_the_rest_by_its_name(field: str, positions: str) -> None:
+    for value in (*STRANGE, 2**63, 2**64, 1e-300, -1e300, 3.5e38, 10**5000):
+        values = {**ROTARY, "positional_embedding_type": positions, field: value}
+        try:
+            config = GPTConfig.from_dict(values)
+        except ConfigError as error:
+            assert any(field in name or field in str(error) for name in error.fields), error
+            assert len(str(error)) < 1000
+            continue
+        require_sound(config)
+
+
+def require_sound(config: GPTConfig) -> None:
+    """It comes back from JSON as it is, and a model of it computes numbers and has gradients."""
+    import torch
+
+    from model import GPT
+
+    assert GPTConfig.from_dict(json.loads(json.dumps(config.to_dict(), allow_nan=False))) == config
+    assert GPTConfig.from_dict(config.to_dict()) == config and hash(config) == hash(
+        GPTConfig.from_dict(config.to_dict())
+    )
+    if config.n_layers > 1 or max(config.d_vocab, config.d_model, config.n_ctx) > 1000:
+        return
+    model = GPT(config)
+    x = torch.tensor([[1, 0, 2, 1][: config.n_ctx]]) % config.d_vocab
+    logits = model(x)
+    assert torch.isfinite(logits).all(), config
+    if config.n_ctx > 1:
+        model(x, return_type="loss").backward()
+
+
+def test_values_that_run_stay_allowed() -> None:
+    for changes in (
+        dict(rotary_base=1e9),
+        dict(rotary_base=1.0),
+        dict(eps=1e-12),
+        dict(attention_window=2**63 - 1),
+        dict(n_ctx=2**62),
+        dict(logit_soft_cap=30),
+        dict(init_std=1e-6),
+        dict(rotary_scaling=YARN),
+        dict(rotary_scaling={**YARN, "attention_factor": 1.3, "beta_fast": 2, "beta_slow": 2}),
+        dict(rotary_scaling={**FACTORS, "factors": [1, 2.0]}),
+    ):
+        assert GPTConfig.from_dict({**ROTARY, **changes})
