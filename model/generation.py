@@ -294,7 +294,7 @@ class _Decoder:
         begin = max(0, end - model.config.n_ctx) if cache is None else cache.length
         tokens = self._tokens(begin, end)
         mask = self._mask(begin if cache is None else 0, end)
-        if end - begin == 1 or (model.watch.on and model.refresh_watch()):
+        if end - begin == 1 or model.is_watched():
             return model(tokens, attention_mask=mask, past_kv_cache=cache)[:, -1]
         # Unwatched, the unembedding is run where it is needed, not on the whole prompt.
         stream = model(tokens, attention_mask=mask, past_kv_cache=cache, stop_at_layer=n_layers)

@@ -54,6 +54,15 @@ class InstrumentedModule(HookedRootModule):
         self.watch.on = any(listening)
         return self.watch.on
 
+    def is_watched(self) -> bool:
+        """Whether a hook of anybody's, on a hook point, on any module or on all modules, may act in a pass."""
+        if self.refresh_watch() or _has_any_global_hook():
+            return True
+        return any(
+            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+            for module in self.modules()
+        )
+
     def hook_names(self, names: NamesFilter) -> list[str]:
         """The hook points a filter means, in the model's order (a cache holds them as the pass reaches them).
 
@@ -235,7 +244,7 @@ class InstrumentedModule(HookedRootModule):
         cache: dict[str, Tensor] = {}
         # A hook that edits in place could reach what is cached, here or through a shared tensor at the next
         # point; without one the forward pass never writes into an activation, and a reference is a snapshot.
-        keep = Keeper(cache, device, remove_batch_dim, pos_slice, incl_bwd, copies=self._may_be_edited())
+        keep = Keeper(cache, device, remove_batch_dim, pos_slice, incl_bwd, copies=self.is_watched())
         names = self.hook_names(names_filter)
         with self.hooks([(name, keep) for name in names], (), reset_hooks_end, clear_contexts):
             output = self(*model_args, **model_kwargs)
@@ -247,15 +256,6 @@ class InstrumentedModule(HookedRootModule):
         if not return_cache_object:
             return output, cache
         return output, ActivationCache(cache, self, has_batch_dim=not remove_batch_dim)
-
-    def _may_be_edited(self) -> bool:
-        """Whether a hook of anybody's, on a point, on any module or on all modules, may write into an activation."""
-        if self.refresh_watch() or _has_any_global_hook():
-            return True
-        return any(
-            module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-            for module in self.modules()
-        )
 
     def _backward_without_trace(self, output: Any) -> None:
         """Run backward for its hooks, and put every parameter's gradient back as it was."""

@@ -45,7 +45,7 @@ def attribution_patching(
     reading = read_metric(model, metric, length)
     plan = make_plan(model, site, layers, each_position, length)
     end, n_layers = reading.last + 1, model.config.n_layers
-    run_to = length if model.refresh_watch() else end  # the user's own hooks see the whole prompt
+    run_to = length if model.is_watched() else end  # the user's own hooks see the whole prompt
     points = [place.point(layer) for layer, place in plan.rows]
     final = f"blocks.{n_layers - 1}.hook_resid_post"
     base: dict[str, Tensor] = {}

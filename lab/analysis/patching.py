@@ -240,7 +240,7 @@ def activation_patching(
     end = reading.last + 1
     with torch.no_grad(), without_dropout(model):
         points = [place.point(layer) for layer, place in plan.rows]
-        run_to = length if model.refresh_watch() else end  # the user's own hooks see the whole prompt
+        run_to = length if model.is_watched() else end  # the user's own hooks see the whole prompt
         base = BaseRun(model, pair.base[:, :run_to], points)
         last = model.config.n_layers
         _, source = model.run_with_cache(

@@ -80,7 +80,7 @@ class BaseRun:
     def __init__(self, model: GPT, ids: Tensor, names: Sequence[str] = ()):
         self.model = model
         self.n_layers = model.config.n_layers
-        self.watched = model.refresh_watch()
+        self.watched = model.is_watched()
         self._prefix = _Prefix(self.n_layers)
         streams = [f"blocks.{layer}.hook_resid_pre" for layer in range(self.n_layers)]
         self.final_name = f"blocks.{self.n_layers - 1}.hook_resid_post"

@@ -329,3 +329,46 @@ def test_what_is_read_before_the_prompts_differ_is_moved_by_no_patch(site, direc
     metric = LogitDifference(1, 2, position=0)
     grid = activation_patching(tiny(), CLEAN, CORRUPT, metric, site=site, direction=direction)
     assert not grid.effect.any()
+
+
+@pytest.mark.parametrize("where", ["block", "block before", "attention", "every module"])
+@pytest.mark.parametrize("site", ["resid_pre", "head", "mlp_out"])
+def test_torch_hooks_of_the_users_act_in_every_patch(where, site):
+    """One that carries something from position to position: no patch may then be started along the prompt."""
+    model = tiny()
+    block = model.blocks[1]
+
+    def shift(module, inputs, output):
+        return output + output.cumsum(1) if module in (block, block.attn) else None
+
+    def shift_before(module, inputs):
+        return (inputs[0] + inputs[0].cumsum(1), *inputs[1:])
+
+    attach = {
+        "block": lambda: block.register_forward_hook(shift),
+        "block before": lambda: block.register_forward_pre_hook(shift_before),
+        "attention": lambda: block.attn.register_forward_hook(shift),
+        "every module": lambda: torch.nn.modules.module.register_module_forward_hook(shift),
+    }
+    metric = LogitDifference(1, 2)
+    handle = attach[where]()
+    try:
+        grid = activation_patching(model, CLEAN, CORRUPT, metric, site=site, layers=0, each_position=True)
+        point = SITES[site].point(0)
+        given = model.run_with_cache(torch.tensor([CLEAN]), names_filter=point)[1][point]
+        for position in (2, 5, 7):
+
+            def put(activation, hook, at=position):
+                changed = activation.clone()
+                if site == "head":
+                    changed[:, at, 0] = given[:, at, 0]
+                else:
+                    changed[:, at] = given[:, at]
+                return changed
+
+            with torch.no_grad():
+                logits = model.run_with_hooks(torch.tensor([CORRUPT]), fwd_hooks=[(point, put)])[0, -1]
+            value = grid.values[0, 0, position] if site == "head" else grid.values[0, position]
+            assert value == pytest.approx(float(logits[1] - logits[2]), abs=1e-4)
+    finally:
+        handle.remove()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from model import GPT
 from model.decoding import TokenPass
 from tests.model.generated import CTX, V, make, state_of, tokens_of
+from tests.model.variants import tiny
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +182,19 @@ def test_the_cache_under_a_hook_and_with_padding() -> None:
     assert cache["blocks.0.hook_mlp_out"].abs().max() == 0
     pattern = cache["blocks.0.attn.hook_pattern"][1]
     assert pattern[:, 2:, :2].abs().max() == 0  # nobody looks at padding
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_a_forward_hook_of_the_model_itself_sees_logits_at_every_step(use_cache: bool) -> None:
+    model = tiny(init_std=0.6)
+    shapes: list[tuple[int, ...]] = []
+
+    def favour(module, inputs, output):
+        shapes.append(tuple(output.shape))
+        return output + 50 * torch.nn.functional.one_hot(torch.tensor(len(shapes)), 23)
+
+    handle = model.register_forward_hook(favour)
+    tokens = model.generate([[3, 1, 4]], 4, temperature=0, use_cache=use_cache)[0].tolist()
+    handle.remove()
+    assert tokens == [3, 1, 4, 1, 2, 3, 4]
+    assert shapes == [(1, n, 23) for n in ((3, 1, 1, 1) if use_cache else (3, 4, 5, 6))]
