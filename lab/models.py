@@ -77,7 +77,7 @@ def is_pretrained(spec: str | os.PathLike[str]) -> bool:
 
     text = os.fspath(spec)
     path = Path(text).expanduser()
-    if path.is_file():
+    if os.path.lexists(path) and not path.is_dir():
         return path.suffix in (".gguf", ".pt", ".pth", ".ckpt")
     if path.is_dir():
         config = path / "config.json"
@@ -245,6 +245,8 @@ def load_weights(model: GPT, path: Path) -> dict[str, str]:
         if names:
             raise ModelFileError(f"{path} {what} tensor {min(names)!r} ({len(names)} in all)")
     for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise ModelFileError(f"{path}: {name} is {tensor.dtype}, and no weights: the file was changed")
         if tensor.shape != own[name].shape:
             raise ModelFileError(
                 f"{path}: {name} has shape {tuple(tensor.shape)}, but the config makes it {tuple(own[name].shape)}"

@@ -116,10 +116,15 @@ def _read(path: Path) -> Content:
 
     try:
         reader = gguf.GGUFReader(path)
-        keys = {name: f.contents() for name, f in reader.fields.items() if not name.startswith("GGUF.")}
+        # Long lists of a tokenizer are read with it, not here.
+        keys = {
+            name: True if name.startswith("tokenizer.") else field.contents()
+            for name, field in reader.fields.items()
+            if not name.startswith("GGUF.")
+        }
     except Exception as error:  # damaged bytes end in whatever error they cause in the reader
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise PretrainedError(f"{path} is a damaged GGUF file, or cut short: {reason}") from None
+        raise PretrainedError(f"{path} is a damaged GGUF file, or cut short ({reason}): copy it again.") from None
     for name, value in keys.items():
         if isinstance(value, float) and value != value:
             raise PretrainedError(f"{path}: the key {name!r} is not a number.")

@@ -22,7 +22,7 @@ def torch_file(path: Path) -> Any:
     require_regular(path)
     what = what_it_is(path)
     if what is not None and not what.startswith(("a file of torch.save", "a pickle")):
-        raise PretrainedError(f"{path} is {what}." if what[0] != "J" else f"{path} holds {what}.")
+        raise PretrainedError(f"{path} is no file of torch.save: it is {what}.")
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except pickle.UnpicklingError as error:

@@ -6,7 +6,11 @@ FORMS: dict[str, str] = {
     "{field} is {value}; known are {names}.": "{field} 现在是 {value}；可选 {names}。",
     "{field} is {value}; there are {n}, such as {names}.": "{field} 现在是 {value}；共有 {n} 种，例如 {names}。",
     "a whole number of at least {n}": "是不小于 {n} 的整数",
-    "a whole number from 0 to 2^63 - 1": "是 0 到 2^63 - 1 之间的整数",
+    "a whole number from {least} to 2^63 - 1": "是 {least} 到 2^63 - 1 之间的整数",
+    "a number from {least} to {most}": "是 {least} 到 {most} 之间的数",
+    "{field} {n} with d_model {d} makes a matrix that no memory holds.": (
+        "{field} {n} 与 d_model {d} 组成的矩阵，任何内存都放不下。"
+    ),
     "a whole number from 0": "是不小于 0 的整数",
     "a whole number from 1": "是不小于 1 的整数",
     "a finite number above 0": "是大于 0 的有限数",
