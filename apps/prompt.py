@@ -18,19 +18,21 @@ class Prompt:
         ids: token ids, at least one.
         displays: the tokens made visible, one an id.
         html: the same escaped for HTML and plotly.
+        joined: the whole characters that a token holds only parts of, one an id; "" for most.
     """
 
     text: str
     ids: tuple[int, ...]
     displays: tuple[str, ...]
     html: tuple[str, ...]
+    joined: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def last(self, most: int) -> Prompt:
         """The prompt's last `most` tokens."""
-        return Prompt(self.text, self.ids[-most:], self.displays[-most:], self.html[-most:])
+        return Prompt(self.text, self.ids[-most:], self.displays[-most:], self.html[-most:], self.joined[-most:])
 
 
 def displays_of(tokenizer: Any, ids: Any) -> list[str]:
@@ -55,7 +57,13 @@ def tokenize_ids(tokenizer: Any, text: str, ids: Sequence[int]) -> Prompt:
     from lab.tokenizers import token_labels
 
     labels = token_labels(tokenizer, ids)
-    return Prompt(text, tuple(ids), tuple(x.display for x in labels), tuple(x.html for x in labels))
+    return Prompt(
+        text,
+        tuple(ids),
+        tuple(x.display for x in labels),
+        tuple(x.html for x in labels),
+        tuple(x.joined for x in labels),
+    )
 
 
 def readable(examples: Iterable[Example], tokenizer: Any, n_ctx: int) -> list[Example]:

@@ -71,7 +71,12 @@ def _text(page: Inspected, patterns: AttentionPatterns, weighting: str, layer: i
         ranked = tuple((names[q - back], f"{row[q - back]:.3f}", round(float(row[q - back]), 3)) for back in largest)
         cards.append(Card(((t("attention.from"), names[q]),), ranked))
     st.caption(t("attention.text_help"))
-    token_strip(Strip(page.prompt.displays, (), cards, rows), key="attention_text", selects="token", chosen=query)
+    token_strip(
+        Strip(page.prompt.displays, (), cards, rows, joined=page.prompt.joined),
+        key="attention_text",
+        selects="token",
+        chosen=query,
+    )
 
 
 def _cells(page: Inspected, patterns: AttentionPatterns, layer: int, head: int, query: int) -> None:

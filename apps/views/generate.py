@@ -14,7 +14,7 @@ from apps import snippets
 from apps.i18n import t
 from apps.i18n.sentences import said
 from apps.inspection import open_checkpoint
-from apps.prompt import displays_of
+from apps.prompt import displays_of, tokenize_ids
 from apps.widgets.columns import number, share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
@@ -161,7 +161,8 @@ def _write(page: Inspected, settings: dict[str, Any]) -> None:
 
 
 def _strip(made: Generated, tokenizer: Any) -> Strip:
-    written = displays_of(tokenizer, [step.token for step in made.steps])
+    whole = tokenize_ids(tokenizer, "", [*made.ids, *(step.token for step in made.steps)])
+    written = whole.displays[len(made.ids) :]
     cards: list[Card] = [Card(((t("generate.of_prompt"), ""),)) for _ in made.displays]
     for step, _display in zip(made.steps, written, strict=True):
         names = displays_of(tokenizer, [i for i, _ in step.top])
@@ -173,7 +174,7 @@ def _strip(made: Generated, tokenizer: Any) -> Strip:
         ranked = tuple((name, f"{p:.3f}", float(p)) for name, (_, p) in zip(names, step.top, strict=True))
         cards.append(Card(lines, ranked))
     weights: list[float | None] = [None] * len(made.displays) + [step.probability for step in made.steps]
-    return Strip((*made.displays, *written), weights, cards)
+    return Strip((*made.displays, *written), weights, cards, joined=whole.joined)
 
 
 def _table(made: Generated, tokenizer: Any) -> Any:
@@ -196,11 +197,14 @@ def _table(made: Generated, tokenizer: Any) -> Any:
     return pd.DataFrame(rows)
 
 
-def _as_json(made: Generated) -> str:
+def _as_json(made: Generated, tokenizer: Any) -> str:
+    from lab.tokenizers import partial_bytes
+
     steps = [
         {
             "token": s.token,
             "text": s.text,
+            "bytes": None if (partial := partial_bytes(tokenizer, s.token)) is None else partial.hex(),
             "probability": s.probability,
             "sampled_probability": s.sampled_probability,
             "entropy": s.entropy,
@@ -246,7 +250,7 @@ def _show(made: Generated, tokenizer: Any) -> None:
         f"generated-{made.model}",
         html=lambda: offline_html(strip, t("generate.title")),
         frame=lambda: frame,
-        json=lambda: _as_json(made),
+        json=lambda: _as_json(made, tokenizer),
         python=snippets.generated(made.reference, made.ids, made.settings),
     )
 

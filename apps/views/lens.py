@@ -48,7 +48,13 @@ def _strip(page: Inspected, found: TokenPredictions, colour: str) -> Strip:
         weights = [None, *(float(p) for p in found.probability[1:])]
     elif colour == "surprisal":
         weights = [None, *(min(1.0, float(s) / MOST_SURPRISED) for s in found.surprisal[1:])]
-    return Strip(page.prompt.displays, weights, _cards(found), hue="orange" if colour == "surprisal" else "blue")
+    return Strip(
+        page.prompt.displays,
+        weights,
+        _cards(found),
+        hue="orange" if colour == "surprisal" else "blue",
+        joined=page.prompt.joined,
+    )
 
 
 def _cell(lens: LogitLens, row: int, position: int) -> None:

@@ -38,6 +38,8 @@ class Strip:
         rows: [token][token] weights in 0..1 shown while hovering over (or after selecting) a row's token; a row that
             ends early leaves the rest uncoloured; empty: none.
         marked: indices drawn with a border (the prompt's end, a generated token).
+        joined: the whole characters that each token holds only parts of ("" for none), named first on its card; or
+            empty.
     """
 
     displays: Sequence[str]
@@ -46,6 +48,17 @@ class Strip:
     rows: Sequence[Sequence[float | None]] = ()
     marked: frozenset[int] = field(default_factory=frozenset)
     hue: Hue = "blue"
+    joined: Sequence[str] = ()
+
+    def shown_cards(self) -> Sequence[Card]:
+        """The cards, each with the character that its token is a part of."""
+        if not any(self.joined):
+            return self.cards
+        cards = self.cards or [Card()] * len(self.displays)
+        return [
+            Card(((t("strip.part_of"), whole), *card.lines), card.ranked) if whole else card
+            for card, whole in zip(cards, self.joined, strict=True)
+        ]
 
 
 _CSS = """
@@ -211,7 +224,7 @@ def token_strip(strip: Strip, *, key: str, selects: str | None = None, chosen: i
             "label": t("strip.label"),
             "displays": list(strip.displays),
             "weights": list(strip.weights),
-            "cards": [{"lines": card.lines, "ranked": card.ranked} for card in strip.cards],
+            "cards": [{"lines": card.lines, "ranked": card.ranked} for card in strip.shown_cards()],
             "rows": [list(row) for row in strip.rows],
             "marked": sorted(strip.marked),
             "hue": strip.hue,
@@ -225,12 +238,13 @@ def offline_html(strip: Strip, title: str) -> str:
     """The strip as a page that stands alone: no script, no request; hover cards become tooltips."""
     colour = "31,95,168" if strip.hue == "blue" else "217,115,13"
     spans = []
+    cards = strip.shown_cards()
     for index, display in enumerate(strip.displays):
         weight = strip.weights[index] if index < len(strip.weights) else None
         style = f"background:rgba({colour},{0.6 * weight:.3f})" if weight is not None else ""
         tip = ""
-        if index < len(strip.cards):
-            card = strip.cards[index]
+        if index < len(cards):
+            card = cards[index]
             tip = "\n".join([f"{a}: {b}" for a, b in card.lines] + [f"{p}  {v}" for p, v, _ in card.ranked])
         spans.append(f'<span style="{style}" title="{html.escape(tip)}">{html.escape(display)}</span>')
         if display.endswith("\u23ce"):

@@ -23,6 +23,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "export.bars": ("Contributions:", "贡献："),
     "export.growth": ("Residual stream:", "残差流："),
     "strip.label": ("Tokens; move with the arrow keys, select with Enter", "词元；用方向键移动，回车选中"),
+    "strip.part_of": ("Part of", "属于字符"),
     "frame.broken": ("This cannot be shown: {reason}", "无法显示：{reason}"),
     "inspection.opening": ("Opening the model", "正在打开模型"),
     "inspection.running": ("Running the prompt", "正在运行提示"),
