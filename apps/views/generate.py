@@ -197,14 +197,11 @@ def _table(made: Generated, tokenizer: Any) -> Any:
     return pd.DataFrame(rows)
 
 
-def _as_json(made: Generated, tokenizer: Any) -> str:
-    from lab.tokenizers import partial_bytes
-
+def _as_json(made: Generated) -> str:
     steps = [
         {
             "token": s.token,
             "text": s.text,
-            "bytes": None if (partial := partial_bytes(tokenizer, s.token)) is None else partial.hex(),
             "probability": s.probability,
             "sampled_probability": s.sampled_probability,
             "entropy": s.entropy,
@@ -250,7 +247,7 @@ def _show(made: Generated, tokenizer: Any) -> None:
         f"generated-{made.model}",
         html=lambda: offline_html(strip, t("generate.title")),
         frame=lambda: frame,
-        json=lambda: _as_json(made, tokenizer),
+        json=lambda: _as_json(made),
         python=snippets.generated(made.reference, made.ids, made.settings),
     )
 
