@@ -12,7 +12,6 @@ from lab.models import ModelFileError, load_weights, save_weights
 from lab.runs import Run, read_json, step_folder, write_json
 from lab.runs.files import sync_directory, sync_file
 from lab.training.config import TrainingConfig
-from lab.training.faults import fault_point
 
 if TYPE_CHECKING:
     from lab.training.optimizers import Optimizers
@@ -77,7 +76,6 @@ def save_checkpoint(run: Run, model: GPT, optimizers: Optimizers, progress: Prog
         for file in aside.iterdir():
             sync_file(file)
         sync_directory(aside)
-        fault_point("checkpoint", progress.step)
         aside.rename(target)
         sync_directory(parent)
     except BaseException:

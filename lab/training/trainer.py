@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lab.runs import Run, keep_lines, to_json, write_json
+from lab.runs import Run, keep_lines, write_json
 from lab.training.checkpoint import (
     Progress,
     clean_up,
@@ -33,7 +33,6 @@ from lab.training.data import Batches, TrainingData
 from lab.training.distributed import World
 from lab.training.dynamics import measure_dynamics
 from lab.training.evaluation import Evaluation, evaluate
-from lab.training.faults import armed, fault_point
 from lab.training.optimizers import Optimizers
 from lab.training.precision import autocast
 from lab.training.sampling import sample
@@ -148,7 +147,6 @@ class Trainer:
         progress.grad_norm = grad_norm
         progress.clipped += training.grad_clip is not None and grad_norm > training.grad_clip
         progress.seconds += time.perf_counter() - started
-        fault_point("step", progress.step)
 
     @contextmanager
     def _step_randomness(self) -> Iterator[None]:
@@ -236,10 +234,6 @@ class Trainer:
             "grad_norm": progress.grad_norm,
             "clipped": progress.clipped / count if count and training.grad_clip is not None else None,
         }
-        if armed("line", progress.step):
-            with (self.run.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-                file.write(to_json(record)[:40])
-            fault_point("line", progress.step)
         self.run.append("metrics", record)
         progress.losses, progress.clipped = [], 0
         if self.on_step is not None:

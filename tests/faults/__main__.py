@@ -60,6 +60,10 @@ def run_kind(kind: str, n: int, seed: int, folder: Path, case: int | None = None
     return Tally(kind, tried, [f"{line}   [{repeat}]" for line in lost])
 
 
+def _time_is_over(*_: object) -> None:
+    raise TimeoutError("the time is over (--minutes)")
+
+
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Break things, and see what is lost.")
     parser.add_argument("--only", choices=KINDS, action="append", help="a kind of fault; may be given again")
@@ -73,6 +77,8 @@ def main(words: list[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="faults-", dir=place))
     deadline, tallies, code = time.monotonic() + 60 * options.minutes, [], 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, _time_is_over)
+    signal.setitimer(signal.ITIMER_REAL, max(1.0, 60 * options.minutes), 10.0)
     try:
         warm_up()
         print(f"{'kind':<14} {'tried':>6} {'lost':>6} {'seconds':>8}", flush=True)
@@ -95,6 +101,7 @@ def main(words: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         code = 130
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         kill_all()
         from tests.faults.disk import unmount_all
 

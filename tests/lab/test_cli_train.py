@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -77,10 +76,9 @@ def test_divergence_has_its_own_exit_code(
 
 def test_a_crash_and_resume_give_the_same_run(trained: TrainedFolder, refused: Refused) -> None:
     assert trained.train("whole", "--steps", "8", "--quiet") == DONE
-    detached = [sys.executable, "-m", "lab.cli", *trained.words("parts", "--steps", "8")]
-    # The environment's crash point stands in for a power cut after step 5.
+    dying = [sys.executable, "-m", "tests.faults.injection", "step:5", "lab.cli"]
     crashed = subprocess.run(
-        detached, cwd=ROOT, env={**os.environ, "RESIDLAB_FAULT": "step:5"}, capture_output=True, check=False
+        [*dying, *trained.words("parts", "--steps", "8")], cwd=ROOT, capture_output=True, check=False
     )
     assert crashed.returncode == -signal.SIGKILL
     assert Run(trained.run("parts")).status().state == "stopped"

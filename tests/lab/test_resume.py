@@ -18,8 +18,8 @@ from safetensors.torch import load_file
 
 from lab.runs import ENDED_SILENTLY, Run, read_lines, resume_training
 from lab.training import RunConfig, build_run_config, resume, train
-from lab.training.faults import VARIABLE
 from lab.training.run import execute
+from tests.faults.injection import install
 
 ROOT = Path(__file__).parents[2]
 TIMES = ("seconds", "wall_seconds")
@@ -68,8 +68,8 @@ def train_until_killed(run: Run, fault: str) -> None:
     """
     child = os.fork()
     if child == 0:
-        os.environ[VARIABLE] = fault
         try:
+            install(fault)
             execute(run)
         finally:
             os._exit(99)  # not reached: the fault kills

@@ -225,7 +225,7 @@ def test_two_workers_share_twenty_runs(tmp_path: Path, starting: Starting) -> No
 
 def test_a_killed_worker_loses_nothing(tmp_path: Path, starting: Starting) -> None:
     plain, folder = tiny_study(tmp_path / "plain", 3), tiny_study(tmp_path / "study", 3)
-    process = starting(*worker(folder), RESIDLAB_FAULT="step:5")
+    process = starting("-m", "tests.faults.injection", "step:5", *worker(folder)[1:])
     process.communicate(timeout=SECONDS)
     assert process.returncode == -signal.SIGKILL and not folder.outcomes()
     assert finish(folder) == finish(plain) == 3
