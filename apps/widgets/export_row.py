@@ -4,22 +4,15 @@ that makes them. Built when clicked; what cannot be had here is shown, and says 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 
 from apps.i18n import t
 from apps.widgets.export_png import photographed, renderer
-
-if TYPE_CHECKING:
-    import pandas as pd
+from lab.runs.spreadsheet import csv_text
 
 Maker = Callable[[], str]
-
-
-def csv_text(frame: pd.DataFrame) -> str:
-    """A data frame as CSV with a header and no index column."""
-    return str(frame.to_csv(index=False))
 
 
 def export_row(

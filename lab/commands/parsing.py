@@ -53,7 +53,7 @@ def _spelled(options: type, words: Sequence[str]) -> list[str]:
     A flag may be given a value, ``--model.use-bias False`` for ``--model.no-use-bias``; true and false are True and
     False; and a value that begins with a dash, ``--prompt -Hello``, is joined to its option.
     """
-    kinds = _kinds(options)
+    kinds = option_kinds(options)
     spelled: list[str] = []
     rest = list(words)
     while rest:
@@ -89,13 +89,13 @@ def _is_option(word: str) -> bool:
     return word == "-h" or re.match(r"--[a-zA-Z]", word) is not None
 
 
-def _kinds(options: type, prefix: str = "--") -> dict[str, Any]:
+def option_kinds(options: type, prefix: str = "--") -> dict[str, Any]:
     """Option -> the type of its value."""
     found: dict[str, Any] = {}
     for name, kind in get_type_hints(options).items():
         option = prefix + name.replace("_", "-")
         if is_typeddict(kind):
-            found |= _kinds(kind, f"{option}.")
+            found |= option_kinds(kind, f"{option}.")
         else:
             found[option] = kind
     return found

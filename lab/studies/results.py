@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.runs import strict, write_json, write_text
+from lab.runs.spreadsheet import csv_text
 from lab.studies import statistics
 from lab.studies.comparisons import Comparison, compare, control_noise
 from lab.studies.definition import Study, StudyError
@@ -137,7 +138,7 @@ class StudyResult:
         """results.json and results.csv in the study's folder. Raises StudyError where those there tell of more."""
         require_no_less(folder, len(self.rows), self.complete)
         write_json(folder.path / "results.json", self.to_dict())
-        write_text(folder.path / "results.csv", self.to_frame().to_csv(index=False))
+        write_text(folder.path / "results.csv", csv_text(self.to_frame()))
 
 
 def _text_keys(value: Any) -> Any:
