@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from lab.commands.writing import check_writable, write_html, write_json
+from lab.commands.writing import check_range, check_writable, write_html, write_json
 
 if TYPE_CHECKING:
     from model.gpt import GPT
@@ -51,8 +51,7 @@ class Inspect:
 
 def inspect(options: Inspect) -> int:
     """Print the tables, or write the files that were asked for."""
-    if options.top_k < 1:
-        raise ValueError(f"--top-k is {options.top_k}; it must be at least 1.")
+    check_range("--top-k", options.top_k, 1)
     check_writable(options.json, options.html)
     from lab.analysis import inspect_prompt
     from lab.commands.sample import model_with_text, read_prompt

@@ -8,7 +8,15 @@ from typing import Literal
 
 import tyro
 
-from lab.commands.writing import check_seed, check_writable, print_table, progress_line, write_html, write_json
+from lab.commands.writing import (
+    check_range,
+    check_seed,
+    check_writable,
+    print_table,
+    progress_line,
+    write_html,
+    write_json,
+)
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,7 @@ def probe(options: Probe) -> int:
     """Print the table, or write the files that were asked for."""
     check_writable(options.json, options.html)
     check_seed(options.seed)
-    if options.examples < 1:
-        raise ValueError(f"--examples is {options.examples}; it must be at least 1.")
+    check_range("--examples", options.examples, 1)
     from lab.analysis import fit_probes, read_labels
     from lab.commands.sample import model_with_text
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import tyro
 
 from lab.commands.console import print_json
-from lab.commands.writing import check_seed
+from lab.commands.writing import check_range, check_seed
 from lab.tokenizers import UnknownCharacters, partial_bytes
 from model.sampling import SamplingConfig
 
@@ -52,8 +52,7 @@ class Sample:
 
 def sample(options: Sample) -> int:
     """Write to stdout."""
-    if options.tokens < 1:
-        raise ValueError(f"--tokens is {options.tokens}; it must be at least 1.")
+    check_range("--tokens", options.tokens, 1)
     check_seed(options.seed)
     settings = {f.name: getattr(options, f.name) for f in fields(SamplingConfig)}
     SamplingConfig(**settings)  # what nothing can be sampled with is refused before a model is opened

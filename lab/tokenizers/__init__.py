@@ -38,6 +38,7 @@ __all__ = [
 _KINDS: dict[str, type[Tokenizer]] = {
     cls.kind: cls for cls in (CharTokenizer, ByteTokenizer, WordTokenizer, SymbolTokenizer, BPETokenizer)
 }
+LARGEST_VOCABULARY = 1_000_000
 _SPECS = ("char", "byte", "word", "word:SIZE", "bpe:SIZE", "gpt2:FOLDER")
 
 
@@ -71,6 +72,10 @@ def train_tokenizer(spec: str, text: str, *, extra: Iterable[str] = ()) -> Token
 def _size(spec: str, argument: str) -> int:
     if not argument.isascii() or not argument.isdigit():
         raise ValueError(f"tokenizer {spec!r} needs a vocabulary size after the colon, for example 'bpe:4096'")
+    if len(argument) > len(str(LARGEST_VOCABULARY)) or int(argument) > LARGEST_VOCABULARY:
+        raise ValueError(
+            f"tokenizer {spec[:60]!r} asks for more than {LARGEST_VOCABULARY:,} entries, the most there may be"
+        )
     return int(argument)
 
 

@@ -23,6 +23,12 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 _Config = TypeVar("_Config", "DataConfig", "TrainingConfig")
 
 
+LARGEST = 2**63 - 1  # of a number that is counted
+LARGEST_NUMBER = 1e30  # of one that weights are multiplied by, which are float32
+MOST_THREADS = 4096
+MOST_OF_A_CORPUS = 1_000_000_000
+
+
 @dataclass(frozen=True)
 class DataConfig:
     """What is learned from."""
@@ -43,6 +49,9 @@ class DataConfig:
             problems.append(("corpus_seed", f"corpus_seed is {self.corpus_seed!r}; it must be a whole number from 0."))
         if self.corpus_size is not None and not _whole(self.corpus_size, 1):
             problems.append(("corpus_size", f"corpus_size is {self.corpus_size!r}; it must be a whole number from 1."))
+        elif self.corpus_size is not None and self.corpus_size > MOST_OF_A_CORPUS:
+            rule = f"at most {MOST_OF_A_CORPUS}"
+            problems.append(("corpus_size", f"corpus_size is {self.corpus_size!r}; it must be {rule}."))
         if problems:
             raise ConfigError(problems)
 
@@ -210,6 +219,12 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+_COUNTS = (
+    "steps", "batch_size", "threads", "log_every", "eval_every", "checkpoint_every", "sample_tokens", "warmup_steps",
+    "optimizer_history", "sample_every", "divergence_patience",
+)  # fmt: skip
+
+
 def _training_problems(config: TrainingConfig) -> list[Problem]:
     """One sentence a field: ranges first, then the fields that only make sense together."""
     found: dict[str, str] = {}
@@ -235,6 +250,10 @@ def _training_problems(config: TrainingConfig) -> list[Problem]:
         "divergence_patience",
     ):
         require(name, _whole(getattr(config, name), 0), "a whole number of at least 0")
+    for name in _COUNTS:
+        value = getattr(config, name)
+        most = MOST_THREADS if name == "threads" else LARGEST
+        require(name, not _whole(value, 0) or value <= most, f"at most {most}")
     for name in ("seed", "data_seed"):
         value = getattr(config, name)
         require(name, _whole(value, 0) and value < 2**63, "a whole number from 0 to 2^63 - 1")
@@ -244,6 +263,9 @@ def _training_problems(config: TrainingConfig) -> list[Problem]:
     for name in ("weight_decay", "sample_temperature"):
         value = getattr(config, name)
         require(name, _number(value) and value >= 0, "a finite number of at least 0")
+    for name in ("lr", "muon_lr", "adam_eps", "divergence_factor", "weight_decay", "sample_temperature"):
+        value = getattr(config, name)  # beyond it a product with a weight is no float32 any more
+        require(name, not _number(value) or value <= LARGEST_NUMBER, f"at most {LARGEST_NUMBER:g}")
     for name in ("min_lr_fraction", "flat_fraction"):
         value = getattr(config, name)
         require(name, _number(value) and 0 <= value <= 1, "between 0 and 1")

@@ -24,6 +24,7 @@ KINDS = {  # kind -> trials at scale 1
     "races": 12,
     "moved": 16,
     "strings": 1000,
+    "command_lines": 500,
 }
 
 
