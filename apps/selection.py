@@ -25,6 +25,12 @@ T = TypeVar("T")
 
 LONGEST_PROMPT_IN_LINK = 2000  # characters; browsers and proxies cut addresses that are much longer
 LAG = 3.0  # seconds in which a click may still carry the address of before the click before it
+# Everything an address may say. Whatever else a link brings is named to the reader, never passed over.
+PARAMETERS = frozenset(
+    "by colour compare control curves_x do drill dynamics_view examples figure guide head kind labels lang layer "
+    "map_colour measure patch_stream patch_way probe_row prompt reach run run_b second_prompt show site statistic "
+    "steer_by step step_b study target threshold tier token versus weighting".split()
+)
 _BOOK = "address_book"
 _PENDING = "address_pending"
 
@@ -166,6 +172,16 @@ def prepare(
     _settle(name, value)
     publish(name, value if always or value != default else None)
     return value
+
+
+def refuse_unknown() -> None:
+    """Name what the address says that no page reads, once; call it when the page is drawn."""
+    strange = sorted(name for name in st.query_params if name not in PARAMETERS and not name.startswith("embed"))
+    said: set[str] = st.session_state.setdefault("address_refused", set())
+    if new := [name for name in strange if name not in said]:
+        said.update(new)
+        shown = ", ".join(f"{name}={st.query_params[name]}"[:80] for name in new[:6])
+        notices.add("warning", t("selection.unknown", shown=shown), about="address")
 
 
 def follow(name: str, default: Any) -> None:

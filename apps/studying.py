@@ -79,6 +79,24 @@ def folder_of(name: str, tier: str) -> StudyFolder:
     return StudyFolder(studies_root() / f"{name}-{tier}")
 
 
+def published(name: str) -> dict[str, Path]:
+    """Tier -> folder of the tables of a study that come with the project: a report and a row for every run."""
+    from lab.studies.catalogue import studies_folder
+
+    found = sorted((studies_folder() / "results").glob(f"{name}-*/report.md"))
+    return {report.parent.name.removeprefix(f"{name}-"): report.parent for report in found}
+
+
+def standing(name: str) -> str:
+    """What there is of a study: running, mine (begun or done on this machine), published, or none."""
+    folders = [folder_of(name, tier.name) for tier in study(name, script_time(name)).tiers]
+    if any(started(folder) is not None for folder in folders):
+        return "running"
+    if any(folder.registered for folder in folders):
+        return "mine"
+    return "published" if published(name) else "none"
+
+
 def _record(folder: StudyFolder) -> Path:
     return folder.path.parent / LOGS / f"{folder.path.name}.json"
 

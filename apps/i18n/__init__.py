@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import streamlit as st
 
@@ -31,9 +34,22 @@ def _tables() -> dict[str, dict[str, str]]:
 TABLES: dict[str, dict[str, str]] = _tables()
 
 
+_SPOKEN: ContextVar[str | None] = ContextVar("spoken", default=None)
+
+
+@contextmanager
+def speaking(chosen: str) -> Iterator[None]:
+    """Use this language for a while: for what is made on a thread of its own, which knows no session."""
+    token = _SPOKEN.set(chosen)
+    try:
+        yield
+    finally:
+        _SPOKEN.reset(token)
+
+
 def language() -> str:
     """The reader's language, `en` or `zh`."""
-    chosen = st.session_state.get("lang", "en")
+    chosen = _SPOKEN.get() or st.session_state.get("lang", "en")
     return chosen if chosen in TABLES else "en"
 
 

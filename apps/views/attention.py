@@ -11,12 +11,14 @@ from apps.i18n import t
 from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token, token_choice
 from apps.widgets.token_strip import Card, Strip, token_strip
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from lab.analysis import AttentionPatterns, HeadScores
 
 WEIGHTINGS = ("pattern", "value_weighted")
@@ -110,13 +112,16 @@ def render() -> None:
     with st.spinner(t("inspection.running")):
         patterns = inspection.attention(page.checkpoint, page.ids)
         scores = inspection.scores(page.checkpoint)
-    from lab.plots import attention_head, attention_mosaic, to_offline_html
+    from lab.plots import attention_head, attention_mosaic
 
     query = settle_token(page.prompt)
     weighting = one_of(
         "weighting", WEIGHTINGS, t("attention.weighting"), lambda value: t(f"attention.weighting_{value}")
     )
-    mosaic = attention_mosaic(patterns, weighting=weighting, scores=scores, template=template())
+
+    def mosaic() -> go.Figure:
+        return attention_mosaic(patterns, weighting=weighting, scores=scores, template=template())
+
     picture(mosaic, "attention_mosaic", on_pick=_pick_head)
     st.caption(t("attention.mosaic_help"))
     _find(scores)
@@ -128,18 +133,19 @@ def render() -> None:
     with third:
         token_choice(page.prompt, t("attention.query"))
     _badges(scores, layer, head)
-    figure = attention_head(patterns, layer, head, weighting=weighting, template=template())
+
+    def large() -> go.Figure:
+        return attention_head(patterns, layer, head, weighting=weighting, template=template())
+
     left, right = st.columns([6, 5])
     with left:
-        picture(figure, "attention_head")
+        picture(large, "attention_head")
     with right:
         _text(page, patterns, weighting, layer, head, query)
         _cells(page, patterns, layer, head, query)
     export_row(
         f"attention-{page.picked.name}-L{layer}H{head}",
-        html=lambda: to_offline_html(
-            [mosaic, figure], t("attention.title"), note=page.picked.name, template=template()
-        ),
+        html=on_paper([mosaic, large], t("attention.title"), page.picked.name),
         frame=lambda: patterns.to_frame().query(f"layer == {layer} and head == {head}"),
         json=patterns.to_json,
         python=snippets.view(page, "attention_patterns") + f"\nprint(result.{weighting}[{layer}, {head}])",

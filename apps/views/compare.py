@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -17,15 +18,13 @@ from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected, tokenizer_of
 from apps.widgets.model_picker import Picked, ordered_runs
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import Draw, on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.prompt_bar import unknown_sentence
 from apps.widgets.selectors import head_choice, layer_choice, one_of, token_choice
 from model.config import GPTConfig
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from lab.analysis import TokenPredictions
     from lab.runs import Run
 
@@ -185,7 +184,7 @@ def _pick_token(point: list[int]) -> None:
     st.session_state["token"] = point[0]
 
 
-def _loss(a: Side, b: Side, position: int) -> go.Figure | None:
+def _loss(a: Side, b: Side, position: int) -> Draw | None:
     import numpy as np
 
     from lab.plots import triple_strip
@@ -193,14 +192,14 @@ def _loss(a: Side, b: Side, position: int) -> go.Figure | None:
     if len(a.ids) < 2:
         st.info(t("interventions.one_token"))
         return None
-    return triple_strip(
+    return lambda: triple_strip(
         a.found.surprisal, b.found.surprisal, a.displays, what=t("interventions.loss"), names=NAMES,
         masked=np.arange(len(a.ids)) == 0, chosen=position, x_title=t("interventions.axis_token"),
         title=t("compare.show_loss"), template=template(),
     )  # fmt: skip
 
 
-def _attention(a: Side, b: Side) -> go.Figure:
+def _attention(a: Side, b: Side) -> Draw:
     from lab.plots import triple_maps
 
     left, right, _ = st.columns(3)
@@ -209,14 +208,14 @@ def _attention(a: Side, b: Side) -> go.Figure:
     with right:
         head = head_choice(min(a.config.n_heads, b.config.n_heads))
     first, second = (inspection.attention(side.checkpoint, side.ids) for side in (a, b))
-    return triple_maps(
+    return lambda: triple_maps(
         first.pattern[layer, head], second.pattern[layer, head], x_labels=a.displays, y_labels=a.displays,
         what=t("interventions.attention"), x_title=t("interventions.axis_key"), y_title=t("interventions.axis_query"),
         names=NAMES, masked=first.masked | second.masked, title=f"L{layer}H{head}", template=template(),
     )  # fmt: skip
 
 
-def _scores(a: Side, b: Side) -> list[go.Figure]:
+def _scores(a: Side, b: Side) -> list[Draw]:
     import numpy as np
 
     from lab.plots import head_score_map, triple_maps
@@ -226,12 +225,14 @@ def _scores(a: Side, b: Side) -> list[go.Figure]:
     values = [getattr(scores, measure) for scores in (first, second)]
     if values[0].shape != values[1].shape:
         st.caption(t("compare.other_shape"))
-        return [head_score_map(scores, measure, template=template()) for scores in (first, second)]
+        return [
+            partial(lambda of: head_score_map(of, measure, template=template()), scores) for scores in (first, second)
+        ]
     most = 1.0
     if measure == "entropy":
         most = float(max(np.log(scores.tokens.shape[1]) for scores in (first, second)))
     return [
-        triple_maps(
+        lambda: triple_maps(
             values[0], values[1], x_labels=[f"H{h}" for h in range(values[0].shape[1])],
             y_labels=[f"L{layer}" for layer in range(values[0].shape[0])], what=t(f"dynamics.{measure}"),
             x_title=t("interventions.axis_head"), y_title=t("interventions.axis_layer"), names=NAMES, most=most,
@@ -240,17 +241,17 @@ def _scores(a: Side, b: Side) -> list[go.Figure]:
     ]  # fmt: skip
 
 
-def _norms(a: Side, b: Side) -> go.Figure:
+def _norms(a: Side, b: Side) -> Draw:
     from lab.plots import norm_lines
 
     first, second = (inspection.norms(side.checkpoint, side.ids) for side in (a, b))
-    return norm_lines(
+    return lambda: norm_lines(
         first, second, names=(f"A: {a.picked.name}", f"B: {b.picked.name}"), title=t("compare.show_norms"),
         x_title=t("compare.depth"), y_title="RMS", template=template(),
     )  # fmt: skip
 
 
-def _curves(a: Picked, b: Picked) -> go.Figure | None:
+def _curves(a: Picked, b: Picked) -> Draw | None:
     from lab.plots import loss_curves
 
     metrics = {f"A: {a.run.id}": a.run.metrics()}
@@ -265,10 +266,10 @@ def _curves(a: Picked, b: Picked) -> go.Figure | None:
     with right:
         log = st.toggle(t("compare.log"), key="curves_log", persist_state="session")
     marked = {name: [side.step] for name, side in zip(metrics, (a, b), strict=False) if side.step is not None}
-    return loss_curves(metrics, x=axis, log_y=bool(log), checkpoints=marked, template=template())
+    return lambda: loss_curves(metrics, x=axis, log_y=bool(log), checkpoints=marked, template=template())
 
 
-def _drawn(show: str, a: Side, b: Side, aligned: bool, position: int) -> list[go.Figure]:
+def _drawn(show: str, a: Side, b: Side, aligned: bool, position: int) -> list[Draw]:
     """The main picture of the chosen kind: one figure, or one a side where the two do not lie over each other."""
     if show == "scores":
         return _scores(a, b)
@@ -337,17 +338,13 @@ def render() -> None:
     _export(page, a, b, aligned, show, figures)
 
 
-def _export(page: Inspected, a: Side, b: Side, aligned: bool, show: str, figures: list[go.Figure]) -> None:
-    from lab.plots import to_offline_html
-
+def _export(page: Inspected, a: Side, b: Side, aligned: bool, show: str, draws: list[Draw]) -> None:
     frame = _frame(a, b, aligned)
     records = {"a": a.picked.name, "b": b.picked.name, "of_a": a.found.to_dict(), "of_b": b.found.to_dict()}
     note = t("compare.sides", a=a.picked.name, b=b.picked.name)
     export_row(
         f"compare-{show}-{a.picked.name}-{b.picked.name}",
-        html=(lambda: to_offline_html(figures, t("compare.title"), note=note, template=template()))
-        if figures
-        else None,
+        html=on_paper(draws, t("compare.title"), note) if draws else None,
         frame=lambda: frame,
         json=lambda: json.dumps(records, ensure_ascii=False, allow_nan=False),
         python=snippets.compared(a.picked.reference, b.picked.reference, list(a.ids), list(b.ids)),

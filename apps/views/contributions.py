@@ -11,12 +11,14 @@ from apps.i18n import t
 from apps.widgets.columns import number
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import one_of
 from apps.widgets.token_target import NONE, token_target
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from lab.analysis import LogitContributions
 
 BY = ("component", "layer", "head", "neuron")
@@ -67,10 +69,13 @@ def _level(page: Inspected) -> tuple[str, int | None]:
     if by in ("head", "neuron"):
         with right:
             options = [NONE, *range(page.config.n_layers)]
-            value = selection.prepare("drill", options, NONE, parse=int, what=t("select.layer"))
+
+            def say(place: int) -> str:
+                return t("contributions.all_layers") if place == NONE else str(place)
+
+            value = selection.prepare("drill", options, NONE, parse=int, what=t("select.layer"), say=say)
             st.selectbox(
-                t("contributions.drill"), options, key="drill", persist_state="session",
-                format_func=lambda i: t("contributions.all_layers") if i == NONE else str(i),
+                t("contributions.drill"), options, key="drill", persist_state="session", format_func=say
             )  # fmt: skip
             layer = None if value == NONE else value
     return by, layer
@@ -89,21 +94,26 @@ def render() -> None:
     except (ValueError, MemoryError) as error:
         st.error(plain(str(error)))
         return
-    from lab.plots import contribution_bars, residual_norms, to_offline_html
+    from lab.plots import contribution_bars, residual_norms
 
-    figure = contribution_bars(result, top=MOST_BARS, template=template())
-    picture(figure, "contribution_bars")
+    def bars() -> go.Figure:
+        return contribution_bars(result, top=MOST_BARS, template=template())
+
+    picture(bars, "contribution_bars")
     _sum_line(result)
     left, right = st.columns([2, 3])
     with left:
         _table(result)
     with right:
         norms = inspection.norms(page.checkpoint, page.ids)
-        growth = residual_norms(norms, position=position, template=template())
+
+        def growth() -> go.Figure:
+            return residual_norms(norms, position=position, template=template())
+
         picture(growth, "residual_norms")
     export_row(
         f"contributions-{page.picked.name}-{by}",
-        html=lambda: to_offline_html(figure, t("contributions.title"), note=page.picked.name, template=template()),
+        html=on_paper(bars, t("contributions.title"), page.picked.name),
         frame=result.to_frame,
         json=result.to_json,
         python=snippets.view(
@@ -113,7 +123,7 @@ def render() -> None:
     )
     export_row(
         f"norms-{page.picked.name}",
-        html=lambda: to_offline_html(growth, t("contributions.title"), note=page.picked.name, template=template()),
+        html=on_paper(growth, t("contributions.title"), page.picked.name),
         frame=norms.to_frame,
         json=norms.to_json,
         python=snippets.view(page, "residual_norms"),

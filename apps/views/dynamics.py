@@ -17,13 +17,15 @@ from apps.widgets.export_row import export_row
 from apps.widgets.guarded import guarded
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import Draw, on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.progress import progress_bar
 from apps.widgets.selectors import head_choice, layer_choice, one_of
 from lab.runs import Run
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from lab.analysis import Dynamics
 
 MEASURES = ("induction", "previous_token", "duplicate_token", "first_token", "entropy")
@@ -154,7 +156,7 @@ def _head_line(film: Film, layer: int, head: int, threshold: float, measure: str
 
 def _draw(model: Picked, measure: str, view: str, threshold: float, layer: int, head: int) -> None:
     """The pictures and the table, from what is on disk now."""
-    from lab.plots import film_curves, film_grid, layer_curves, to_offline_html
+    from lab.plots import film_curves, film_grid, layer_curves
 
     film = _film(model.run)
     if measure not in film:
@@ -169,16 +171,23 @@ def _draw(model: Picked, measure: str, view: str, threshold: float, layer: int, 
             on_click=_show_head, args=_strongest(series), icon=":material/my_location:", width="content",
         )  # fmt: skip
     level = threshold if measure in KINDS else None
-    curves = film_curves(
-        series, model.run.metrics(), chosen=(layer, head), step=model.step, threshold=level, between=between,
-        template=template(),
-    )  # fmt: skip
-    figures = {t("dynamics.view_curves"): curves}
+    metrics = model.run.metrics()
+
+    def curves() -> go.Figure:
+        return film_curves(
+            series, metrics, chosen=(layer, head), step=model.step, threshold=level, between=between,
+            template=template(),
+        )  # fmt: skip
+
+    figures: dict[str, Draw] = {t("dynamics.view_curves"): curves}
     if view == "curves":
         picture(curves, "dynamics_curves", on_pick=_pick_point)
         st.caption(t("dynamics.curves_help"))
     else:
-        grid = film_grid(series, chosen=(layer, head), threshold=level, template=template())
+
+        def grid() -> go.Figure:
+            return film_grid(series, chosen=(layer, head), threshold=level, template=template())
+
         figures[t("dynamics.view_grid")] = grid
         heads, steps = series.values.shape[2], series.steps
 
@@ -190,13 +199,16 @@ def _draw(model: Picked, measure: str, view: str, threshold: float, layer: int, 
     _table(film, measure, threshold)
     panels = {name: film[name] for name in LAYER_PANELS if name in film}
     if panels:
-        layers = layer_curves(panels, step=model.step, template=template())
+
+        def layers() -> go.Figure:
+            return layer_curves(panels, step=model.step, template=template())
+
         figures[t("dynamics.layers")] = layers
         picture(layers, "dynamics_layers")
         st.caption(t("dynamics.layers_help"))
     export_row(
         f"dynamics-{model.run.id}-{measure}",
-        html=lambda: to_offline_html(figures, t("dynamics.title"), note=model.run.id, template=template()),
+        html=on_paper(figures, t("dynamics.title"), model.run.id),
         frame=series.to_frame,
         python=_python(model.run, measure, threshold),
         json=lambda: json.dumps(

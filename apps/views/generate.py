@@ -131,7 +131,8 @@ def _stops(page: Inspected, text: str) -> tuple[int, ...] | None:
 def _draw_text(place: Any, prompt: str, written: str) -> None:
     # Escaped: what a model writes is data, never markup.
     place.html(
-        '<div style="white-space:pre-wrap;font-family:var(--st-code-font,monospace);line-height:1.6">'
+        '<div style="white-space:pre-wrap;overflow-wrap:anywhere;unicode-bidi:plaintext;line-height:1.6;'
+        'font-family:var(--st-code-font,monospace)">'
         f'<span style="opacity:.6">{html.escape(prompt)}</span>{html.escape(written)}</div>'
     )
 

@@ -17,15 +17,13 @@ from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
 from apps.widgets.intervention_editor import SIGNS, editor, listed, pick_place, said, settle_changes
 from apps.widgets.patch_maps import SECOND, baselines, direction_choice, patch_details, second_ids
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import Draw, on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import fitted
 from apps.widgets.selectors import head_choice, layer_choice, one_of, settle_token
 from apps.widgets.token_target import token_target
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from lab.analysis import InterventionEffect
 
 COLOURS = ("logit", "loss", "induction", "previous_token")
@@ -49,9 +47,7 @@ def _target_name(page: Inspected, target: Target) -> str:
     return t("interventions.difference_of", token=shown[0], versus=shown[1])
 
 
-def _map(
-    page: Inspected, changes: tuple[Change, ...], target: Target, second: tuple[int, ...] | None
-) -> go.Figure | None:
+def _map(page: Inspected, changes: tuple[Change, ...], target: Target, second: tuple[int, ...] | None) -> Draw | None:
     """The map of heads with what is done to them; None while a long sweep has not been asked for.
 
     second: ids of a second prompt to patch from; the map then shows what each patch moves.
@@ -66,21 +62,23 @@ def _map(
         if change.layer is not None and column is not None:
             signs[change.layer, column] = signs.get((change.layer, column), "") + SIGNS[change.kind]
     words: dict[str, Any] = {
-        "x_title": t("interventions.axis_head"), "y_title": t("interventions.axis_layer"), "template": template(),
+        "x_title": t("interventions.axis_head"), "y_title": t("interventions.axis_layer"),
     }  # fmt: skip
+
+    def map_of(values: Any, **more: Any) -> Draw:
+        return lambda: intervention_map(values, signs, **more, **words, template=template())
+
     if second is not None:
         if not _asked(page, colour):
             return None
         with st.spinner(t("inspection.running")):
             shares = patching.every_part(page.checkpoint, page.ids, second, target, st.session_state["patch_way"])
         what, title = t("interventions.share"), t("interventions.map_patch")
-        return intervention_map(shares, signs, what=what, title=title, signed=True, most=1.0, **words)
+        return map_of(shares, what=what, title=title, signed=True, most=1.0)
     if colour in ("induction", "previous_token"):
         values = getattr(inspection.scores(page.checkpoint), colour)
         what = t(f"interventions.colour_{colour}")
-        return intervention_map(
-            values, signs, what=what, title=t("interventions.map_score", what=what), most=1.0, **words
-        )
+        return map_of(values, what=what, title=t("interventions.map_score", what=what), most=1.0)
     if colour == "loss" and len(page.prompt) < 2:
         st.info(t("interventions.one_token"))
         return None
@@ -90,7 +88,7 @@ def _map(
         found = intervening.each_part(page.checkpoint, page.ids, colour, target)
     what = t(f"interventions.colour_{colour}")
     title = t("interventions.map_effect_loss") if colour == "loss" else t("interventions.map_effect_logit")
-    return intervention_map(found, signs, what=what, title=title, signed=True, **words)
+    return map_of(found, what=what, title=title, signed=True)
 
 
 def _colour() -> str:
@@ -153,7 +151,7 @@ def _pick_token(point: list[int]) -> None:
 
 def _main_picture(
     page: Inspected, changes: tuple[Change, ...], effect: InterventionEffect, target: Target
-) -> go.Figure | None:
+) -> Draw | None:
     """Before, after and difference of the chosen quantity."""
     import numpy as np
 
@@ -168,7 +166,7 @@ def _main_picture(
         with second:
             head = head_choice(page.config.n_heads) if "head+1" not in _drawn() else st.session_state["head"]
         before, after = intervening.patterns(page.checkpoint, page.ids, changes, layer)
-        return triple_maps(
+        return lambda: triple_maps(
             before.pattern[0, head], after.pattern[0, head], x_labels=displays, y_labels=displays,
             what=t("interventions.attention"), x_title=t("interventions.axis_key"),
             y_title=t("interventions.axis_query"), names=_names(), masked=before.masked, title=f"L{layer}H{head}",
@@ -192,7 +190,7 @@ def _main_picture(
         title = t("interventions.show_loss")
     from lab.plots.theme import escaped
 
-    return triple_strip(
+    return lambda: triple_strip(
         rows[0], rows[1], displays, what=what, names=_names(), signed=show == "logit", masked=masked, chosen=position,
         x_title=t("interventions.axis_token"), title=escaped(title), template=template(),
     )  # fmt: skip
@@ -351,14 +349,12 @@ def _export(
     changes: tuple[Change, ...],
     effect: InterventionEffect,
     target: Target,
-    figures: list[go.Figure],
+    draws: list[Draw],
 ) -> None:
-    from lab.plots import to_offline_html
-
     note = f"{page.picked.name}: " + ("; ".join(said(change, page) for change in changes) or t("interventions.none"))
     export_row(
         f"interventions-{page.picked.name}",
-        html=lambda: to_offline_html(figures, t("interventions.title"), note=note, template=template()),
+        html=on_paper(draws, t("interventions.title"), note),
         frame=effect.to_frame,
         json=lambda: _as_json(effect, changes, target),
         python=snippets.intervened(page, [intervening.code(change) for change in changes]),

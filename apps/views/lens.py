@@ -11,12 +11,14 @@ from apps.i18n import t
 from apps.widgets.columns import share
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected, inspected
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import one_of, settle_token, token_choice
 from apps.widgets.token_strip import Card, Strip, offline_html, token_strip
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from lab.analysis import LogitLens, TokenPredictions
 
 TOP_K = 8
@@ -102,10 +104,12 @@ def render() -> None:
         mid = st.toggle(t("lens.mid"), key="lens_mid", persist_state="session")
     lens = inspection.lens(page.checkpoint, page.ids, TOP_K, bool(mid))
 
-    from lab.plots import lens_grid, to_offline_html
+    from lab.plots import lens_grid
 
-    figure = lens_grid(lens, statistic, template=template())
-    picture(figure, "lens_grid")
+    def grid() -> go.Figure:
+        return lens_grid(lens, statistic, template=template())
+
+    picture(grid, "lens_grid")
     left, right = st.columns([1, 2])
     with left:
         position = token_choice(page.prompt)
@@ -118,7 +122,7 @@ def render() -> None:
         _cell(lens, int(row), position)
     export_row(
         f"lens-{page.picked.name}",
-        html=lambda: to_offline_html(figure, t("lens.title"), note=page.picked.name, template=template()),
+        html=on_paper(grid, t("lens.title"), page.picked.name),
         frame=lens.to_frame,
         json=lens.to_json,
         python=snippets.view(page, "logit_lens", TOP_K, include_mid=bool(mid)),

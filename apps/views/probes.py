@@ -17,13 +17,15 @@ from apps.widgets.export_row import export_row
 from apps.widgets.intervention_editor import DEFAULT_STRENGTH, add
 from apps.widgets.model_picker import Picked
 from apps.widgets.page import opening, picked_with_weights
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import Draw, on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.probe_direction import class_pair, label_name, shortened
 from apps.widgets.progress import progress_bar
 from apps.widgets.selectors import one_of
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from lab.analysis import Probes
 
 SITES = ("resid_post", "resid_mid", "attn_out", "mlp_out", "neuron")
@@ -110,7 +112,7 @@ def _classes(found: Probes, row: int) -> Any:
     )
 
 
-def _detail(found: Probes, question: Question) -> Any:
+def _detail(found: Probes, question: Question) -> Draw:
     """One layer's probe: what it takes for what, and a way to steer along it. Returns the figure."""
     from lab.plots import confusion_map
 
@@ -118,10 +120,13 @@ def _detail(found: Probes, question: Question) -> Any:
     chosen = selection.prepare("probe_row", rows, rows[found.best], what=t("probes.row"))
     st.selectbox(t("probes.detail_row"), rows, key="probe_row", persist_state="session", width=300)
     at = rows.index(chosen)
-    figure = confusion_map(found, at, template=template())
+
+    def confusion() -> go.Figure:
+        return confusion_map(found, at, template=template())
+
     left, right = st.columns([3, 2])
     with left:
-        picture(figure, "probes_confusion")
+        picture(confusion, "probes_confusion")
     with right:
         st.dataframe(
             _classes(found, at), hide_index=True, width="stretch", key="probes_classes", placeholder="–",
@@ -133,7 +138,7 @@ def _detail(found: Probes, question: Question) -> Any:
         st.caption(t("probes.classes_help"))
         if question.site != "neuron":  # neurons are no stream: there is nothing to add a direction to
             _steering(found, at, question)
-    return figure
+    return confusion
 
 
 def _steering(found: Probes, row: int, question: Question) -> None:
@@ -155,7 +160,7 @@ def _steering(found: Probes, row: int, question: Question) -> None:
     st.switch_page("views/interventions.py")
 
 
-def _through_training(model: Picked, checkpoint: Checkpoint, question: Question) -> Any | None:
+def _through_training(model: Picked, checkpoint: Checkpoint, question: Question) -> Draw | None:
     """The same at every checkpoint, when asked for. Returns the figure."""
     steps = probing.film_steps(model.run)
     if len(steps) < 2:
@@ -174,9 +179,11 @@ def _through_training(model: Picked, checkpoint: Checkpoint, question: Question)
             return None
     from lab.plots import dynamics_curves
 
-    figure = dynamics_curves(series, top=None, template=template())
-    picture(figure, "probes_dynamics")
-    return figure
+    def curves() -> go.Figure:
+        return dynamics_curves(series, top=None, template=template())
+
+    picture(curves, "probes_dynamics")
+    return curves
 
 
 def render() -> None:
@@ -193,9 +200,11 @@ def render() -> None:
     found = _answer(checkpoint, question)
     if found is None:
         return
-    from lab.plots import probe_curve, to_offline_html
+    from lab.plots import probe_curve
 
-    curve = probe_curve(found, template=template())
+    def curve() -> go.Figure:
+        return probe_curve(found, template=template())
+
     picture(curve, "probes_curve")
     train, valid, test = found.examples
     st.caption(
@@ -212,7 +221,7 @@ def render() -> None:
         figures[t("probes.training")] = film
     export_row(
         f"probes-{model.name}-{question.labels}",
-        html=lambda: to_offline_html(figures, t("probes.title"), note=model.name, template=template()),
+        html=on_paper(figures, t("probes.title"), model.name),
         frame=found.to_frame,
         json=found.to_json,
         python=probing.as_python(model.reference, question),

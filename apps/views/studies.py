@@ -17,6 +17,7 @@ from apps.widgets.model_picker import show_run
 from apps.widgets.page import opening
 from apps.widgets.picture import picture, template
 from apps.widgets.plain import plain
+from apps.widgets.published_study import published_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 REFRESH = 2.0  # seconds between looks at the folder of a study in progress
 _PLANNED = "studies_planned"
+_STANDINGS = {"running": "green", "mine": "blue", "published": "violet", "none": "gray"}
+_ORDER = tuple(_STANDINGS)
 _COLOURS = {"replicates": "blue", "opposite": "orange"}  # badges of the verdicts; the rest say nothing either way
 
 
@@ -159,7 +162,7 @@ def _report(result: StudyResult) -> None:
         options = list(drawn)
         chosen = selection.prepare("figure", options, options[0], what=t("studies.figure"))
         st.selectbox(t("studies.figure"), options, key="figure", format_func=_named, persist_state="session")
-        picture(drawn[chosen], "studies_figure")
+        picture(lambda: drawn[chosen], "studies_figure")
         kind, _, name = chosen.partition(" ")
         if kind == "measure" and name in MEASURES:
             st.caption(plain(said(MEASURES[name].description)))
@@ -179,16 +182,26 @@ def _exports(folder: StudyFolder) -> None:
     )
 
 
+def _badge(standing: str) -> str:
+    return f":{_STANDINGS[standing]}-badge[{t(f'studies.standing_{standing}')}]"
+
+
 def _choice() -> tuple[str, str, Study]:
     names = studying.names()
+    standings = {name: studying.standing(name) for name in names}
+    st.markdown(" · ".join(f"{plain(name)} {_badge(standing)}" for name, standing in standings.items()))
+    best = min(names, key=lambda name: _ORDER.index(standings[name]))
     first, second = st.columns([3, 2], vertical_alignment="bottom")
     with first:
-        name = selection.prepare("study", names, names[0], what=t("studies.study"))
+        name = selection.prepare("study", names, best, what=t("studies.study"))
         st.selectbox(t("studies.study"), names, key="study", persist_state="session")
     study = studying.study(name, studying.script_time(name))
     tiers = [tier.name for tier in study.tiers]
+    begun = [tier for tier in tiers if studying.folder_of(name, tier).registered]
+    known = [*begun, *(tier for tier in tiers if tier in studying.published(name)), *tiers]
     with second:
-        tier = selection.prepare("tier", tiers, tiers[0], what=t("studies.tier"))
+        selection.follow("tier", known[0])
+        tier = selection.prepare("tier", tiers, known[0], what=t("studies.tier"))
         st.selectbox(
             t("studies.tier"), tiers, key="tier", persist_state="session", help=t("studies.tier_help")
         )  # fmt: skip
@@ -216,6 +229,9 @@ def render() -> None:
             disabled=not active, help=t("studies.stop_help"),
         )  # fmt: skip
     _plan(name, tier)
+    if not folder.registered and (theirs := studying.published(name).get(tier)) is not None and not active:
+        published_study(theirs)
+        return
     if folder.registered:
         try:
             studying.result(folder)

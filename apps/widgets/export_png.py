@@ -17,6 +17,7 @@ WIDTH, TALLEST = 1200, 5000  # CSS pixels; a taller page is cut
 SCALE = 2  # device pixels a CSS pixel: sharp in print
 MARGIN = 24
 PATIENCE = 90  # seconds
+_STILL = "<style>.modebar-container{display:none!important}</style>"  # a photograph has no tools
 
 
 def renderer() -> str | None:
@@ -33,7 +34,7 @@ def photographed(html: str) -> bytes:
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page, picture = Path(folder) / "page.html", Path(folder) / "page.png"
-        page.write_text(html, encoding="utf-8")
+        page.write_text(html.replace("</head>", f"{_STILL}</head>", 1), encoding="utf-8")
         command = [
             browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
             "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",

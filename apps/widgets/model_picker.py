@@ -14,6 +14,7 @@ from apps import elsewhere, jobs, selection
 from apps.i18n import t
 from apps.widgets import notices
 from apps.widgets.checkpoint_slider import LATEST, checkpoint_slider
+from apps.widgets.live import follow
 from apps.widgets.open_elsewhere import arrived, open_elsewhere
 from apps.widgets.plain import plain
 from lab.runs import Run, RunNotFoundError, RunStatus, list_statuses, run_path, runs_root
@@ -111,12 +112,13 @@ def model_picker() -> Picked | None:
     run, status = by_id[chosen]
     steps = run.checkpoints()
     step = checkpoint_slider(steps)
-    # While it trains the step belongs to the page's live part: the sidebar is drawn only once in a while.
     source = elsewhere.came_from(run)
     if source is not None:
         st.caption(plain(t("picker.came_from", source=source)))
+    elif status.active:
+        follow(run, status, steps, step == LATEST)
     else:
-        st.caption(t(f"picker.now_{status.state}") if status.active else plain(state_line(status)))
+        st.caption(plain(state_line(status)))
     open_elsewhere()
     if step == LATEST:
         return Picked(run, status, steps[-1] if steps else None)

@@ -12,13 +12,14 @@ from apps.intervening import LONGEST_TEXT
 from apps.prompt import displays_of
 from apps.widgets.export_row import export_row
 from apps.widgets.inspected import Inspected
-from apps.widgets.picture import picture, template
+from apps.widgets.picture import on_paper, picture, template
 from apps.widgets.plain import plain
 from apps.widgets.selectors import one_of
 from lab.corpora.examples import second_prompt
 
 if TYPE_CHECKING:
     import numpy as np
+    import plotly.graph_objects as go
 
     from lab.analysis import PatchingGrid
 
@@ -77,21 +78,24 @@ def baselines(page: Inspected, ids: tuple[int, ...], target: patching.Target, na
 
 def patch_details(page: Inspected, ids: tuple[int, ...], target: patching.Target, heads: PatchingGrid) -> None:
     """Layer by position, and the heads kept alone."""
-    from lab.plots import patching_grid, to_offline_html
+    from lab.plots import patching_grid
 
     st.markdown(f"**{t('interventions.patch_positions')}**")
     site = one_of("patch_stream", patching.STREAMS, t("interventions.patch_stream"), lambda s: t(f"interventions.{s}"))
     with st.spinner(t("inspection.running")):
         found = patching.grid(page.checkpoint, page.ids, ids, target, site, heads.direction)
-    figure = patching_grid(found, template=template())
-    picture(figure, "patching_positions")
+
+    def positions() -> go.Figure:
+        return patching_grid(found, template=template())
+
+    picture(positions, "patching_positions")
     _kept_alone(page, ids, target, heads)
     position, token, versus = target
     metric = f"Logit({token}, {position})" if versus is None else f"LogitDifference({token}, {versus}, {position})"
     title = t("interventions.patch_positions")
     export_row(
         f"patching-{page.picked.name}-{site}",
-        html=lambda: to_offline_html(figure, title, note=page.picked.name, template=template()),
+        html=on_paper(positions, title, page.picked.name),
         frame=found.to_frame,
         json=found.to_json,
         python=snippets.patched(page, ids, metric, site=site, direction=heads.direction),

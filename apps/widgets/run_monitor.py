@@ -70,7 +70,7 @@ def _curves(run: Run, metrics: Sequence[dict[str, Any]]) -> None:
         return
     from lab.plots import loss_curves
 
-    picture(loss_curves({run.id: metrics}, template=template()), "loss_curves")
+    picture(lambda: loss_curves({run.id: metrics}, template=template()), "loss_curves")
 
 
 def _samples(run: Run) -> None:

@@ -74,10 +74,10 @@ def token_from(name: str, options: list[int], default: int, page: Inspected, lab
         number = _whole(asked)
         if number is not None and (0 <= number < page.config.d_vocab) and number not in options:
             options = [*options, number]
-    value = selection.prepare(name, options, default, parse=int, what=label)
-    st.session_state[f"{name}_before"] = value
     known = [i for i in options if i != NONE]
     words = {NONE: t("contributions.no_versus")} | dict(zip(known, displays_of(page.tokenizer, known), strict=True))
+    value = selection.prepare(name, options, default, parse=int, what=label, say=words.__getitem__)
+    st.session_state[f"{name}_before"] = value
     st.selectbox(
         label, options, key=name, format_func=lambda i: words.get(i, str(i)), persist_state="session",
         accept_new_options=True, on_change=accept_typed, args=(name, page.tokenizer), help=t("contributions.typed"),

@@ -17,6 +17,8 @@ from lab.runs import runs_root
 
 FAILED = 2
 FIRST_PORT, LAST_PORT = 8501, 8599
+# Any other name in a request is that of a page elsewhere whose name was pointed at this machine (DNS rebinding).
+HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def _flags(port: int, browser: bool) -> list[str]:
     return [
         f"--server.port={port}",
         "--server.address=localhost",
+        *(f"--server.allowedHosts={host}" for host in HOSTS),
         f"--server.headless={'false' if browser else 'true'}",
         "--server.showEmailPrompt=false",
         "--browser.gatherUsageStats=false",

@@ -101,6 +101,7 @@ def bare_figure(template: str, *, title: str, alt: str, height: int) -> go.Figur
         height=height,
         hovermode="closest",
         hoverlabel=dict(align="left"),
+        modebar=dict(bgcolor=CLEAR, color=theme(template).faint, activecolor=ink),  # else grey boxes over the title
         meta={"alt": alt},
         uirevision="keep",  # zoom survives new data
     )

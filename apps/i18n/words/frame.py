@@ -6,6 +6,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "section.look": ("Look inside", "看里面"),
     "notice.dismiss": ("Dismiss", "知道了"),
     "caveat.open": ("What am I looking at?", "这一页怎么看？"),
+    "selection.unknown": (
+        "The link says {shown}, which no page reads: it changes nothing here.",
+        "链接里的 {shown} 没有页面认识：在这里不起作用。",
+    ),
     "selection.unavailable": (
         "{what} {asked} is not available here; showing {shown}.",
         "这里没有{what} {asked}，改为显示 {shown}。",

@@ -8,9 +8,6 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "picker.none": ("No runs in {folder} yet.", "{folder} 里还没有运行。"),
     "picker.came_from": ("not trained here: {source}", "并非在此训练：{source}"),
-    "picker.now_queued": ("waiting to start", "等待开始"),
-    "picker.now_running": ("training now", "正在训练"),
-    "picker.now_paused": ("paused", "已暂停"),
     "picker.train_tiny": ("Train a tiny model", "训练一个小模型"),
     "picker.train_tiny_help": (
         "Two small layers on built-in stories; well under a minute on a laptop.",
