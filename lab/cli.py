@@ -87,7 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()  # the reader (head, less) has seen enough
         return DONE
-    except Exception as problem:
+    except SystemExit:
+        raise
+    except BaseException as problem:  # what a library written in Rust panics with is no Exception
         if os.environ.get("RESIDLAB_DEBUG"):
             raise
         said = _sentence(problem, words)
@@ -106,7 +108,7 @@ def _stdout_works() -> bool:
     return True
 
 
-def _names_no_file(problem: Exception) -> bool:
+def _names_no_file(problem: BaseException) -> bool:
     """Whether a disk refused something that has no name here: what is written to stdout."""
     refusals = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
     return isinstance(problem, OSError) and problem.filename is None and problem.errno in refusals
@@ -158,7 +160,7 @@ def _tell(message: Warning | str, *where: Any, **more: Any) -> None:
     print(f"residlab: {message}", file=sys.stderr)
 
 
-def _sentence(problem: Exception, words: Sequence[str]) -> str:
+def _sentence(problem: BaseException, words: Sequence[str]) -> str:
     """An exception as one clear sentence."""
     from model.tokenizer import UnknownCharacters
 

@@ -93,7 +93,7 @@ def write_json(path: Path, value: Any, *, durable: bool = True, exclusive: bool 
     write_text(path, to_json(value, indent=2) + "\n", durable=durable, exclusive=exclusive)
 
 
-def reason(problem: Exception) -> str:
+def reason(problem: BaseException) -> str:
     """What an exception says, with the file first where it is about one: "x.json: Permission denied"."""
     if isinstance(problem, OSError) and problem.strerror:
         return f"{os.fspath(problem.filename)}: {problem.strerror}" if problem.filename else problem.strerror

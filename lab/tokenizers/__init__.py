@@ -72,6 +72,7 @@ def train_tokenizer(spec: str, text: str, *, extra: Iterable[str] = ()) -> Token
 def _size(spec: str, argument: str) -> int:
     if not argument.isascii() or not argument.isdigit():
         raise ValueError(f"tokenizer {spec!r} needs a vocabulary size after the colon, for example 'bpe:4096'")
+    argument = argument.lstrip("0") or "0"
     if len(argument) > len(str(LARGEST_VOCABULARY)) or int(argument) > LARGEST_VOCABULARY:
         raise ValueError(
             f"tokenizer {spec[:60]!r} asks for more than {LARGEST_VOCABULARY:,} entries, the most there may be"

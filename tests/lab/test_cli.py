@@ -278,6 +278,27 @@ def test_a_text_that_could_be_an_option_is_told_how_it_is_given(word: str, refus
     assert parse(Sample, prog="residlab sample", words=["runs/a", f"--prompt={word}"]).prompt == word
 
 
+class Panic(BaseException):
+    """As pyo3 raises where Rust panics."""
+
+
+@pytest.mark.parametrize(
+    "kind", [KeyError, TypeError, RecursionError, OverflowError, RuntimeError, AttributeError, Panic]
+)
+def test_what_nobody_foresaw_is_a_sentence_too(
+    kind: type[BaseException], refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(options: object) -> int:
+        raise kind("of a kind")
+
+    monkeypatch.setattr("lab.commands.runs.runs", fail)
+    said = refused("runs")
+    assert f"unexpected {kind.__name__}: " in said and "RESIDLAB_DEBUG=1" in said
+    monkeypatch.setenv("RESIDLAB_DEBUG", "1")
+    with pytest.raises(kind):
+        main(["runs"])
+
+
 @pytest.mark.parametrize("value", ["5", "yes", ""])
 def test_a_flag_takes_true_and_false_alone(value: str, refused: Refused) -> None:
     assert f"--json is {value!r}; it must be true or false." in refused("sample", "runs/a", f"--json={value}")
