@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.runs import Run, RunNotFoundError, find_run, read_json
+from lab.runs.checkpoints import require_digest
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from model import GPT
 
 WEIGHTS = "model.safetensors"
+COMPILED = "_orig_mod."
+"""What torch.compile puts into the names of the weights of a module that it wraps."""
 SCHEMA_VERSION = 1
 """Of the config.json files that are read and written here."""
 HUB_MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2")
@@ -36,7 +39,8 @@ def open_model(
             with config.json, model.safetensors and tokenizer.json; or what `GPT.from_pretrained` takes: a folder of
             transformers' GPT-2 or Llama kind, a nanoGPT ckpt.pt, a .gguf file, "gpt2", "owner/name" on the hub.
     dtype:  None: as a run keeps it; float32 for a pretrained model.
-    finite: refuse weights that hold NaN or infinity; nothing sensible can be sampled from those.
+    finite: refuse weights that hold NaN or infinity, and weights other than those the checkpoint was written with;
+            nothing sensible can be sampled from those.
     Raises FileNotFoundError naming what there is instead, ModelFileError or PretrainedError (ValueErrors) for files
     that do not fit.
     """
@@ -54,7 +58,8 @@ def open_model(
     metadata = load_weights(model, folder / WEIGHTS)
     if finite:
         require_finite(model, folder)
-    if tokenizer_path.is_file():
+        require_written(folder / WEIGHTS)
+    if tokenizer_path.exists():
         model.tokenizer = read_tokenizer(tokenizer_path)
         expected = metadata.get("tokenizer_sha256")
         if expected and model.tokenizer.sha256 != expected:
@@ -203,18 +208,35 @@ def save_weights(model: GPT, path: Path, metadata: Mapping[str, str]) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    tensors = {
+        name.replace(COMPILED, ""): tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()
+    }
     tied = {"tied": json.dumps({"unembed.weight": "embed.weight"})} if model.config.tie_word_embeddings else {}
     try:
         save_file(tensors, path, metadata={"format": "pt", **tied, **metadata})
     except SafetensorError as error:  # safetensors reports a full disk this way
         raise OSError(f"could not write {path}: {error}") from error
+    _sort_metadata(path)
 
 
-def load_weights(model: GPT, path: Path) -> dict[str, str]:
+def _sort_metadata(path: Path) -> None:
+    """Put a safetensors file's notes in order: they are written in no order, so equal weights would differ in bytes."""
+    with path.open("rb+") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        notes = header.pop("__metadata__")
+        sorted_ = {"__metadata__": dict(sorted(notes.items())), **header}
+        text = json.dumps(sorted_, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(text) <= size:
+            file.seek(8)
+            file.write(text.ljust(size))
+
+
+def load_weights(model: GPT, path: Path, *, cast: bool = True) -> dict[str, str]:
     """Fill `model` from a safetensors file, every tensor or none; returns the file's metadata.
 
-    Raises ModelFileError naming the first tensor that is missing, unknown or of another shape, and
+    cast: let the model take the file's own precision, where that is one; else another than the model's is refused.
+    Raises ModelFileError naming the first tensor that is missing, unknown, or of another shape or type;
     FileNotFoundError.
     """
     from safetensors import SafetensorError, safe_open
@@ -251,8 +273,22 @@ def load_weights(model: GPT, path: Path) -> dict[str, str]:
             raise ModelFileError(
                 f"{path}: {name} has shape {tuple(tensor.shape)}, but the config makes it {tuple(own[name].shape)}"
             )
+    dtypes = {tensor.dtype: name for name, tensor in tensors.items()}
+    wanted = next(iter(own.values())).dtype
+    if len(dtypes) > 1 or not (dtypes.keys() == {wanted} or (cast and next(iter(dtypes)).is_floating_point)):
+        dtype, name = next((dtype, name) for dtype, name in dtypes.items() if dtype != wanted)
+        raise ModelFileError(f"{path}: {name} is {dtype}, where {wanted} was written; it is another file, or damaged")
+    model.to(dtype=next(iter(dtypes)))
     model.load_state_dict(tensors)
     return metadata
+
+
+def require_written(path: Path) -> None:
+    """Raise ModelFileError for weights that are not those their checkpoint was written with."""
+    try:
+        require_digest(path)
+    except ValueError as error:
+        raise ModelFileError(str(error)) from error
 
 
 def require_finite(model: GPT, source: Path) -> None:

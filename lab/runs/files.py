@@ -59,6 +59,18 @@ def sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def require_regular(path: Path) -> None:
+    """Look before opening: raise OSError where something lies at `path` that is no file.
+
+    To open a named pipe would wait for ever, and a device never ends. FileNotFoundError where there is nothing.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
+        what = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+        raise OSError(f"{path} is {what}, where a file should be")
+
+
 def write_text(path: Path, text: str, *, durable: bool = True, exclusive: bool = False) -> None:
     """Replace `path` by `text` in one step; a reader sees the old text or the new one, never a part.
 
@@ -110,10 +122,8 @@ def written(path: Path) -> tuple[int, ...] | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds. Raises OSError naming it; ValueError for a pipe or a device, which would never end."""
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # a folder says itself that it is one
-        raise ValueError(f"{path} is no regular file, so it is not read")
+    """What a file holds. Raises OSError naming it, also for a pipe or a device, which would never end."""
+    require_regular(path)
     return path.read_bytes()
 
 
@@ -130,7 +140,7 @@ def parse_json(data: bytes, path: Path) -> Any:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file.
 
-    Raises FileNotFoundError, or ValueError naming the file when it is not an object.
+    Raises FileNotFoundError, OSError for what is no file, or ValueError naming the file when it is not an object.
     """
     value = parse_json(read_bytes(path), path)
     if not isinstance(value, dict):
@@ -177,10 +187,18 @@ def typed(data: Any, path: Path, name: str, kind: type, *, needed: bool = False)
 
 
 def append_line(path: Path, record: dict[str, Any]) -> None:
-    """Add one flushed line of strict JSON to a line file. Raises OSError naming `path`."""
-    line = to_json(record) + "\n"
+    """Add one flushed line of strict JSON to a line file. Raises OSError naming `path`.
+
+    A last line that a crash cut short is closed first, so that it does not swallow this one.
+    """
+    line = (to_json(record) + "\n").encode()
+    if path.exists():
+        require_regular(path)
     try:
-        with path.open("a", encoding="utf-8", newline="\n") as file:
+        with path.open("ab+") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}, while writing", str(path)) from error

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol
 
+from lab.runs.checkpoints import require_checkpoint
 from lab.runs.folder import Run, RunNotFoundError, runs_root
 from lab.runs.process import RunBusyError
 
@@ -40,7 +41,8 @@ def start_training(config: Configuration, path: str | os.PathLike[str]) -> Run:
 def resume_training(path: str | os.PathLike[str] | Run) -> Run:
     """Let a run go on, from where it is: a paused one continues, an ended one gets a new process.
 
-    A run that is being trained is left alone. Raises ValueError for one that is done or diverged.
+    A run that is being trained is left alone. Raises ValueError for one that is done or diverged, and for one whose
+    checkpoints are all damaged.
     """
     run = path if isinstance(path, Run) else Run(path)
     status = run.status()
@@ -49,6 +51,7 @@ def resume_training(path: str | os.PathLike[str] | Run) -> Run:
             run.request_continue()
         return run
     require_resumable(run)
+    require_checkpoint(run, thorough=True)
     run.clear_requests()
     run.write_status("queued", status.step, status.max_steps, process=None)
     spawn_trainer(run)
@@ -62,6 +65,7 @@ def require_resumable(run: Run) -> None:
         raise ValueError(f"{run.path} is done: it has trained its {status.max_steps} steps")
     if status.state == "diverged":
         raise ValueError(f"{run.path} cannot go on: it {status.error}. Start another run with a lower learning rate")
+    require_checkpoint(run)
 
 
 def spawn_trainer(run: Run) -> None:

@@ -1,15 +1,16 @@
 """Is that process still the one that wrote its number down? And: one trainer at a time in a folder."""
 
+import errno
 import os
 import socket
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from lab.runs.files import to_json
+from lab.runs.files import require_regular, to_json
 
 
-class RunBusyError(RuntimeError):
+class RunBusyError(OSError):
     """Another process is training in this run folder."""
 
 
@@ -58,13 +59,17 @@ class RunLock:
         self._file: IO[str] | None = None
 
     def acquire(self) -> "RunLock":
+        if self.path.exists():
+            require_regular(self.path)
         file = self.path.open("a+", encoding="utf-8")
         try:
             _lock_file(file)
         except OSError as error:
-            file.seek(0)
-            holder = file.read().strip()
-            file.close()
+            with file:
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise OSError(error.errno, f"{error.strerror}, while locking", str(self.path)) from error
+                file.seek(0)
+                holder = file.read().strip()
             raise RunBusyError(
                 f"{self.path.parent} is being trained by another process ({holder or 'unknown'}); "
                 "stop that one first, or choose another run folder"

@@ -27,6 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lab.runs.checkpoints import require_checkpoint
 from lab.runs.files import has_kind, read_json, typed, write_json
 from lab.runs.folder import Run, runs_root
 from lab.runs.launch import require_resumable, resume_training, spawn_trainer
@@ -134,6 +135,7 @@ def enqueue(run: Run, root: str | os.PathLike[str] | None = None) -> None:
         raise ValueError(f"{run.path} is being trained already")
     if not status.active:
         require_resumable(run)
+        require_checkpoint(run, thorough=True)
         run.clear_requests()
     if status.state != "paused" or not status.active:
         run.write_status("queued", status.step, status.max_steps, process=None)

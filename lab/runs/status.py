@@ -121,11 +121,11 @@ def _status(record: Mapping[str, Any], folder: Path) -> RunStatus:
 
 
 def _alive(record: Mapping[str, Any]) -> bool:
-    heartbeat = record.get("heartbeat") or 0.0
+    age = abs(time.time() - (record.get("heartbeat") or 0.0))  # negative where the clock was set back
     pid = record.get("pid")
     if pid is None:
-        return record.get("state") == "queued" and time.time() - heartbeat < START_GRACE
+        return record.get("state") == "queued" and age < START_GRACE
     if record.get("host") not in (None, socket.gethostname()):
-        return time.time() - heartbeat < REMOTE_GRACE
+        return age < REMOTE_GRACE
     identity = process_identity(pid)
     return identity is not None and record.get("process") in (None, identity)

@@ -6,10 +6,22 @@ import os
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lab.models import ModelFileError, load_weights, save_weights
-from lab.runs import Run, read_json, step_folder, write_json
+from lab.runs import Run, step_folder, write_json
+from lab.runs.checkpoints import (
+    DIGESTS,
+    OPTIMIZER,
+    SCHEMA_VERSION,
+    STATE,
+    WEIGHTS,
+    file_digest,
+    problem,
+    read_state,
+    require_digest,
+    signed_state,
+)
 from lab.runs.files import sync_directory, sync_file
 from lab.training.config import TrainingConfig
 
@@ -18,7 +30,6 @@ if TYPE_CHECKING:
     from model import GPT
 
 LAST_EARLY_STEP = 512
-OPTIMIZER = "optimizer.safetensors"
 
 
 @dataclass
@@ -49,33 +60,37 @@ def is_scheduled(step: int, config: TrainingConfig) -> bool:
     return early or step in (0, config.steps) or step % config.checkpoint_every == 0
 
 
-def save_checkpoint(run: Run, model: GPT, optimizers: Optimizers, progress: Progress, metadata: dict[str, str]) -> Path:
-    """Write checkpoint `progress.step` and return its folder; one that is there already is left as it is.
+def save_checkpoint(
+    run: Run, model: GPT, optimizers: Optimizers | None, progress: Progress, metadata: dict[str, str]
+) -> Path:
+    """Write checkpoint `progress.step`, in the place of one that is there already, and return its folder.
 
-    metadata: hashes of the tokenizer and the corpus. Raises OSError naming the file that could not be
-    written; no checkpoint is then half there.
+    optimizers: None keeps no optimizer state. metadata: hashes of the tokenizer and the corpus. Raises OSError naming
+    the file that could not be written; no checkpoint is then half there, and the old one stays.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     parent = run.path / "checkpoints"
     target = parent / step_folder(progress.step)
-    if target.exists():
-        return target
     parent.mkdir(exist_ok=True)
     aside = parent / f".{target.name}.{os.getpid()}.tmp"
     try:
         aside.mkdir()
-        save_weights(model, aside / "model.safetensors", metadata)
-        tensors = {name: t.detach().cpu().contiguous() for name, t in optimizers.state_tensors().items()}
-        try:
-            save_file(tensors, aside / OPTIMIZER, metadata={"format": "pt"})
-        except SafetensorError as error:
-            raise OSError(f"could not write {aside / OPTIMIZER}: {error}") from error
-        write_json(aside / "state.json", {"schema_version": 1, **asdict(progress), **metadata})
+        save_weights(model, aside / WEIGHTS, metadata)
+        if optimizers is not None:
+            tensors = {name: t.detach().cpu().contiguous() for name, t in optimizers.state_tensors().items()}
+            try:
+                save_file(tensors, aside / OPTIMIZER, metadata={"format": "pt"})
+            except SafetensorError as error:
+                raise OSError(f"could not write {aside / OPTIMIZER}: {error}") from error
+        digests = {file.name: file_digest(file) for file in sorted(aside.iterdir())}
+        state = {"schema_version": SCHEMA_VERSION, **asdict(progress), **metadata, DIGESTS: digests}
+        write_json(aside / STATE, signed_state(state))
         for file in aside.iterdir():
             sync_file(file)
         sync_directory(aside)
+        remove_checkpoint(run, progress.step)
         aside.rename(target)
         sync_directory(parent)
     except BaseException:
@@ -84,56 +99,62 @@ def save_checkpoint(run: Run, model: GPT, optimizers: Optimizers, progress: Prog
     return target
 
 
-def load_checkpoint(folder: Path, model: GPT, optimizers: Optimizers) -> tuple[Progress, dict[str, Any]]:
-    """Put weights and moments back; returns the progress and the hashes stored with it.
+def load_checkpoint(folder: Path, model: GPT, optimizers: Optimizers, step: int, last_step: int) -> Progress:
+    """Put the weights and moments of `step` back; returns the progress stored with them.
 
-    Raises ModelFileError (damaged or foreign files) or FileNotFoundError (no optimizer state).
+    Raises ValueError (damaged or foreign files, naming the first) or OSError (one that cannot be read).
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    state = read_json(folder / "state.json")
-    load_weights(model, folder / "model.safetensors")
+    state = read_state(folder, step, last_step)
+    for name in (WEIGHTS, OPTIMIZER):
+        require_digest(folder / name)
+    load_weights(model, folder / WEIGHTS, cast=False)
     try:
-        optimizers.load_state_tensors(load_file(folder / OPTIMIZER))
+        optimizers.load_state_tensors(load_file(folder / OPTIMIZER), complete=step > 0)
     except SafetensorError as error:
         raise ModelFileError(f"{folder / OPTIMIZER} is damaged: {error}") from error
-    names = Progress.__dataclass_fields__
-    return Progress(**{k: v for k, v in state.items() if k in names}), {
-        k: v for k, v in state.items() if k not in names
-    }
-
-
-def resumable_steps(run: Run) -> list[int]:
-    """Steps whose checkpoints hold the optimizer's state, newest first."""
-    folder = run.path / "checkpoints"
-    return [s for s in reversed(run.checkpoints()) if (folder / step_folder(s) / OPTIMIZER).is_file()]
+    except ValueError as error:
+        raise ModelFileError(f"{folder / OPTIMIZER}: {error}") from error
+    return Progress(**{name: state[name] for name in Progress.__dataclass_fields__})
 
 
 def remove_checkpoint(run: Run, step: int) -> None:
     """Delete a checkpoint; it is gone at once, even if the deletion of its files is cut short."""
     folder = run.path / "checkpoints" / step_folder(step)
-    doomed = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    doomed = folder.with_name(f".gone.{folder.name}.{os.getpid()}.tmp")
     if folder.exists():
         folder.rename(doomed)
         shutil.rmtree(doomed)
 
 
 def clean_up(run: Run) -> None:
-    """Remove what a killed process left half-written. Only for whoever holds the run's lock."""
-    for leftover in (run.path / "checkpoints").glob(".step_*.tmp"):
+    """Remove what a killed process left half-written, and give a checkpoint that was whole its name.
+
+    Only for whoever holds the run's lock.
+    """
+    parent = run.path / "checkpoints"
+    for leftover in parent.glob(".step_*.tmp"):
+        name = leftover.name.split(".")[1]
+        step = name.removeprefix("step_")
+        if step.isdecimal() and not (parent / name).exists() and problem(leftover, int(step), int(step)) is None:
+            leftover.rename(parent / name)
+    for leftover in parent.glob(".*step_*.tmp"):
         shutil.rmtree(leftover, ignore_errors=True)
     for leftover in run.path.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
 
 
 def thin_out(run: Run, progress: Progress, config: TrainingConfig) -> None:
-    """Keep disk use down: the newest few keep their optimizer state, and an unscheduled one goes unless it is best."""
-    keep = config.optimizer_history
-    steps = run.checkpoints()
-    for step in steps:
+    """Keep disk use down: the newest few keep their optimizer state, and an unscheduled one goes unless it is best.
+
+    Only what the whole checkpoint of `progress.step` replaces: later ones, of before a resume, stay until their turn.
+    """
+    folders = {s: run.path / "checkpoints" / step_folder(s) for s in reversed(run.checkpoints()) if s <= progress.step}
+    for step in folders:
         if step not in (progress.best_step, progress.step) and not is_scheduled(step, config):
             remove_checkpoint(run, step)
-    if keep:
-        for step in resumable_steps(run)[keep:]:
-            (run.path / "checkpoints" / step_folder(step) / OPTIMIZER).unlink(missing_ok=True)
+    states = [folder / OPTIMIZER for folder in folders.values() if (folder / OPTIMIZER).is_file()]
+    for state in states[config.optimizer_history :] if config.optimizer_history else ():
+        state.unlink(missing_ok=True)

@@ -36,6 +36,11 @@ class TrainingData:
     corpus: Corpus
     validation_bytes: int | None
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """sha256 of what is learned from, as every checkpoint keeps them."""
+        return {"tokenizer_sha256": self.tokenizer.sha256, "corpus_sha256": self.corpus.sha256}
+
 
 def prepare_data(
     config: RunConfig, *, tokenizer: Tokenizer | None = None, corpus: Corpus | None = None

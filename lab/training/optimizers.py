@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from model import GPT
 
 
+QUANTITIES = {"adamw": ("step", "exp_avg", "exp_avg_sq"), "muon": ("momentum_buffer",)}
+"""What each optimizer keeps of a parameter."""
+
+
 @dataclass(frozen=True)
 class ParameterGroup:
     """The parameters, by name, that one rule moves."""
@@ -129,21 +133,34 @@ class Optimizers:
             for quantity, value in state.items()
         }
 
-    def load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `state_tensors` gave. Raises ValueError naming a tensor that belongs nowhere."""
+    def load_state_tensors(self, tensors: Mapping[str, Tensor], *, complete: bool = False) -> None:
+        """Take back what `state_tensors` gave. Raises ValueError naming a tensor that belongs nowhere or is not as it
+        was, and, where `complete`, a parameter without its state; nothing is taken then.
+        """
+        expected = {
+            f"{kind}.{quantity}.{name}": (kind, quantity, parameter)
+            for group in self.groups
+            for name in group.names
+            for kind, parameter in [(group.kind, self._parameters[name])]
+            for quantity in QUANTITIES[kind]
+        }
+        for key, value in tensors.items():
+            if key not in expected:
+                raise ValueError(f"the optimizer state {key!r} belongs to no parameter of this run")
+            _, quantity, parameter = expected[key]
+            shape, dtype = ((), torch.float32) if quantity == "step" else (tuple(parameter.shape), parameter.dtype)
+            if (tuple(value.shape), value.dtype) != (shape, dtype):
+                raise ValueError(
+                    f"the optimizer state {key!r} is {value.dtype} and has shape {tuple(value.shape)}, "
+                    f"its parameter {tuple(parameter.shape)}; it should be {dtype} of shape {shape}"
+                )
+        lacking = sorted(expected.keys() - tensors.keys())
+        if lacking and (complete or len(lacking) < len(expected)):
+            raise ValueError(f"the optimizer state {lacking[0]!r} is missing ({len(lacking)} in all)")
         for optimizer in self._optimizers.values():
             optimizer.state.clear()
         for key, value in tensors.items():
-            kind, _, rest = key.partition(".")
-            quantity, _, name = rest.partition(".")
-            if kind not in self._optimizers or name not in self._parameters:
-                raise ValueError(f"the optimizer state {key!r} belongs to no parameter of this run")
-            parameter = self._parameters[name]
-            if value.ndim and value.shape != parameter.shape:
-                raise ValueError(
-                    f"the optimizer state {key!r} has shape {tuple(value.shape)}, "
-                    f"its parameter {tuple(parameter.shape)}"
-                )
+            kind, quantity, parameter = expected[key]
             self._optimizers[kind].state[parameter][quantity] = value.to(parameter.device)
 
 

@@ -1,8 +1,8 @@
 """The training loop: one step after another, and everything that is due between two of them.
 
 What is due at a step is written in this order: evaluation, a line of metrics, a sample, dynamics, and then
-the checkpoint. So a checkpoint promises that everything up to its step is on disk, and a resumed run cuts
-off what came after and repeats it to the bit.
+the checkpoint. So a checkpoint promises that everything up to its step is on disk, and a resumed run sets
+aside what came after and repeats it to the bit.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from lab.runs import Run, keep_lines, write_json
+from lab.runs import Run, write_json
+from lab.runs.checkpoints import step_folders
 from lab.training.checkpoint import (
     Progress,
     clean_up,
     is_scheduled,
-    load_checkpoint,
     remove_checkpoint,
-    resumable_steps,
     save_checkpoint,
     thin_out,
 )
@@ -35,6 +34,7 @@ from lab.training.dynamics import measure_dynamics
 from lab.training.evaluation import Evaluation, evaluate
 from lab.training.optimizers import Optimizers
 from lab.training.precision import autocast
+from lab.training.restore import SET_BACK, newest_whole, set_back
 from lab.training.sampling import sample
 from lab.training.schedule import lr_multiplier
 from lab.training.signals import Signals
@@ -89,7 +89,10 @@ class Trainer:
         forward = torch.compile(self.model) if self.training.compile else self.model
         self.forward = world.wrap(forward, device)  # type: ignore[arg-type]
         self.progress = Progress()
-        self.hashes = {"tokenizer_sha256": data.tokenizer.sha256, "corpus_sha256": data.corpus.sha256}
+        self.hashes = data.hashes
+        self._noted: set[Any] = set()  # steps whose checkpoint is among the events
+        self._resumed_at = -1
+        self._set_back_to = 0  # up to this step, what is written replaces what was there before a resume
         model = config.model
         self._has_dropout = max(model.embed_dropout, model.attn_dropout, model.resid_dropout) > 0
         self._parameters = list(self.model.parameters())
@@ -252,14 +255,27 @@ class Trainer:
             if path.exists():
                 with path.open("rb") as file:
                     os.fsync(file.fileno())
-        new = self.progress.step not in self.run.checkpoints()
-        save_checkpoint(self.run, self.model, self.optimizers, self.progress, self.hashes)
-        if new:
-            self.run.event("checkpoint", step=self.progress.step)
+        step = self.progress.step
+        again = self._resumed_at < step <= self._set_back_to
+        if again or step not in self.run.checkpoints():
+            optimizers = self.optimizers if self.training.optimizer_history else None
+            save_checkpoint(self.run, self.model, optimizers, self.progress, self.hashes)
+            self._note_checkpoint(step)
+        self._tidy()
+
+    def _note_checkpoint(self, step: int) -> None:
+        if step not in self._noted:
+            self.run.event("checkpoint", step=step)
+            self._noted.add(step)
+
+    def _tidy(self) -> None:
+        """What follows from the newest checkpoint: which one is best, and what it replaces."""
         if self.progress.best_step is not None:
             best = {"step": self.progress.best_step, "val_loss": self.progress.best_loss}
             write_json(self.run.path / "best.json", best)
         thin_out(self.run, self.progress, self.training)
+        if self.progress.step >= self._set_back_to:
+            (self.run.path / SET_BACK).unlink(missing_ok=True)
 
     def _wall_seconds(self) -> float:
         now = time.perf_counter()
@@ -305,8 +321,9 @@ class Trainer:
         if self.world.main:
             if self.progress.losses:
                 self._line(None)
-            for step in self.run.checkpoints():
-                if step and step >= reason.since:
+            steps = self.run.checkpoints()
+            for step in steps:
+                if step >= reason.since > steps[0]:  # the last one there is stays
                     remove_checkpoint(self.run, step)
                     if self.progress.best_step == step:
                         (self.run.path / "best.json").unlink(missing_ok=True)
@@ -314,8 +331,9 @@ class Trainer:
         return "diverged"
 
     def _finish(self, state: str, error: str | None = None) -> None:
-        self._status(state, error=error)
+        """Say how it ended: the event first, so that a kill in between repeats it rather than losing it."""
         self._event({"stopped": "stop"}.get(state, state), **({"error": error} if error else {}))
+        self._status(state, error=error)
 
     def _status(self, state: str, *, error: str | None = None, durable: bool = True) -> None:
         if self.world.main:
@@ -329,38 +347,26 @@ class Trainer:
     # --- resuming -------------------------------------------------------------------------------------------
 
     def _restore(self) -> bool:
-        """Take up the newest whole checkpoint and cut off what was written after it; without one, begin at step 0.
-        Returns whether there was one.
+        """Take up the newest whole checkpoint and set aside what was written after it; begin at step 0 where nothing
+        was. Returns whether there was one.
         """
         if self.world.main:
             clean_up(self.run)
-        damaged: list[str] = []
-        for step in resumable_steps(self.run):
-            try:
-                self.progress, hashes = load_checkpoint(self.run.checkpoint_path(step), self.model, self.optimizers)
-            except (ValueError, OSError) as error:
-                damaged.append(str(error))
-                continue
-            for name, expected in self.hashes.items():
-                if hashes.get(name) not in (None, expected):
-                    what = name.removesuffix("_sha256")
-                    raise ValueError(
-                        f"the {what} is no longer the one {self.run.path} was trained with "
-                        f"(sha256 {expected[:12]}..., then {str(hashes[name])[:12]}...); put the old one back"
-                    )
-            break
-        else:
-            if damaged:
-                raise ValueError(f"no checkpoint of {self.run.path} can be read: {damaged[0]}")
-        self.world.wait()  # nobody cuts anything off while another still reads
-        resumed = bool(resumable_steps(self.run))
+        self.world.wait()  # nobody reads what still gets its name
+        found, damaged = newest_whole(self.run, self.model, self.optimizers, self.training.steps)
+        self.progress = found or Progress()
+        self.world.wait()  # nobody sets anything aside while another still reads
         if not self.world.main:
-            return resumed
-        step = self.progress.step if resumed else -1
-        for later in [s for s in self.run.checkpoints() if s > step]:
-            remove_checkpoint(self.run, later)
-        for name in ("metrics", "samples", "dynamics"):
-            keep_lines(self.run.path / f"{name}.jsonl", lambda record: record.get("step", 0) <= step)
-        again = any(event.get("event") == "start" for event in self.run.events())
-        self._event("resume" if again else "start", process=os.getpid(), **({"damaged": damaged} if damaged else {}))
-        return resumed
+            return found is not None
+        step = self._resumed_at = self.progress.step if found else -1
+        self._set_back_to = max(set_back(self.run, step), *step_folders(self.run), step)
+        events = self.run.events()
+        self._noted = {event.get("step") for event in events if event.get("event") == "checkpoint"}
+        if found:  # a kill may have come between a checkpoint and what follows from it
+            for kept in self.run.checkpoints():
+                if kept <= step:
+                    self._note_checkpoint(kept)
+            self._tidy()
+        kind = "resume" if any(event.get("event") == "start" for event in events) else "start"
+        self._event(kind, process=os.getpid(), **({"damaged": damaged} if damaged else {}))
+        return found is not None
