@@ -2,11 +2,8 @@
 
 FORMS: dict[str, str] = {
     "diverged at step {n}: the training loss is not finite": "第 {n} 步：训练损失不是有限的数",
-    "no checkpoint of {one_run} can be read to go on from: {problems_}. Nothing was changed. Put the files back, begin a "
-    "new run from its weights ({weights}), or look at them ({look}).": "{one_run} 没有可以继续训练的检查点：{problems_}。"
-    "没有改动任何文件。请把文件放回原处，或用它的权重开始新的运行（{weights}），或查看这些权重（{look}）。",
-    "no checkpoint of {one_run} can be read to go on from: {problems_}. Nothing was changed. Put the files back, or "
-    "start a new run.": "{one_run} 没有可以继续训练的检查点：{problems_}。没有改动任何文件。请把文件放回原处，或开始新的运行。",
+    "no checkpoint of {one_run} can be read to go on from: {problems_}. Nothing was changed. Put the files back, "
+    "{maybe}": "{one_run} 没有可以继续训练的检查点：{problems_}。没有改动任何文件。请放回文件；或：{maybe}",
     "{one_step} lacks {files}": "{one_step} 缺少 {files}",
     "there is none left": "一个检查点也不剩",
     "with optimizer_history 0 none keeps the optimizer's state": "optimizer_history 为 0，因此没有保存优化器状态",
