@@ -191,8 +191,8 @@ def refusal(run: Run, problems: list[str]) -> str:
         return f"{said} Put the files back, or start a new run."
     name = f"{run.path}@{with_weights}"
     return (
-        f"{said} Put the files back, begin a new run from its weights (residlab train --from-weights {name}), "
-        f"or look at them (residlab sample {name}, residlab inspect {name})."
+        f"{said} Put the files back, start a new run, or look at its weights as they are "
+        f"(residlab sample {name}, residlab inspect {name})."
     )
 
 

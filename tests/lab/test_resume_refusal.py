@@ -227,7 +227,7 @@ def test_the_refusal_says_what_can_still_be_done(
     DAMAGES[kind][0](stopped)
     with pytest.raises(ValueError, match="Nothing was changed") as refused:
         resume(stopped)
-    assert (f"--from-weights {stopped.path}@9" in str(refused.value)) == possible
+    assert (f"residlab sample {stopped.path}@9" in str(refused.value)) == possible
     if possible:
         assert main(["sample", f"{stopped.path}@9", "--prompt", "the", "--tokens", "3"]) == 0
 
@@ -273,7 +273,7 @@ def test_without_optimizer_history_nothing_is_kept_and_resume_says_so(text: Path
     train(cfg, run=run, on_step=lambda row: run.request_stop() if row["step"] == 3 else None)
     assert run.status().state == "stopped" and not list(run.path.rglob(OPTIMIZER))
     before = files_of(run)
-    with pytest.raises(ValueError, match=r"optimizer_history 0 none keeps the optimizer's state.*--from-weights"):
+    with pytest.raises(ValueError, match=r"optimizer_history 0 none keeps the optimizer's state.*residlab sample"):
         resume(run)
     assert files_of(run) == before
 
