@@ -25,6 +25,7 @@ from lab.runs import Run, delete_run, queue, rename_run, runs_root
 from model.accounting import format_bytes
 
 REFRESH = 2.0  # seconds between looks at the folder while something is being trained or waits
+IDLE_REFRESH = 5.0  # seconds between looks while nothing does: a run may be started, or deleted, elsewhere
 LOW_DISK = 1 << 30  # bytes
 TROUBLES_SHOWN = 4
 _OPENED, _CONFIRMED = "runs_opened", "runs_confirmed"
@@ -244,10 +245,6 @@ def render() -> None:
     """The page."""
     opening("runs")
     found = run_table.rows()
-    if not found:
-        st.info(t("picker.nothing_yet"))
-        offer_tiny("tiny_runs")
-        return
     busy = any(row.status.active or row.place is not None for row in found)
     signs = [row.sign for row in found]
 
@@ -259,11 +256,17 @@ def render() -> None:
         now = run_table.rows()
         if st.session_state.pop(_OPENED, False) or [row.sign for row in now] != signs:
             st.rerun()  # what stands outside the live part must follow
+        if not now:
+            st.info(t("picker.nothing_yet"))
+            return
         _troubles(now)
         _totals(now)
         _table(now)
 
-    (st.fragment(run_every=REFRESH)(live) if busy else live)()
+    st.fragment(run_every=REFRESH if busy else IDLE_REFRESH)(live)()
+    if not found:
+        offer_tiny("tiny_runs")
+        return
     model = picked()
     row = next((row for row in found if model is not None and row.run == model.run), None)
     if row is not None:

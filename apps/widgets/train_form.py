@@ -23,6 +23,8 @@ TOKENIZERS = ("auto", "char", "byte", "word", "bpe:512", "bpe:2048", "bpe:4096")
 FIRST_PRESET, FIRST_RECIPE = "nano", "fast"
 READS_SOON = "form_reads_soon"
 OPEN = "new_run_open"  # session key: whether the form is unfolded
+EVALUATIONS, FASTEST_PACE = 20, 10  # of a short run: how many evaluations, and no more often than each 10 steps
+_EVAL_EVERY = "new_eval_every"  # session key: the pace that nobody chose
 _DERIVED = ("d_head", "d_mlp", "n_key_value_heads")
 
 
@@ -54,6 +56,16 @@ def _fill() -> None:
         if getattr(base.model, name) == getattr(usual, name):
             st.session_state[fields.key(MODEL, name)] = None
     fields.fill(TRAINING, fields.TRAINING_FIELDS, base.training.to_dict())
+    st.session_state[_EVAL_EVERY] = base.training.eval_every
+
+
+def _follow_steps(usual: int) -> None:
+    """Evaluate a short run at each twentieth of it, others as `usual`; a pace that the reader chose stays."""
+    steps, every = (fields.key(TRAINING, name) for name in ("steps", "eval_every"))
+    if st.session_state[every] == st.session_state.get(_EVAL_EVERY) and isinstance(st.session_state[steps], int):
+        followed = min(usual, max(FASTEST_PACE, st.session_state[steps] // EVALUATIONS))
+        if followed != st.session_state[every]:
+            st.session_state[every] = st.session_state[_EVAL_EVERY] = followed
 
 
 def _start() -> None:
@@ -196,9 +208,10 @@ def train_form() -> None:
     if choice.problem:
         st.warning(plain(choice.problem))
     _choices()
+    base = build_run_config("stories", st.session_state["new_preset"], st.session_state["new_recipe"])
+    _follow_steps(base.training.eval_every)
     model, training = fields.read(MODEL, fields.MODEL_FIELDS), fields.read(TRAINING, fields.TRAINING_FIELDS)
     training["seed"] = model["seed"]
-    base = build_run_config("stories", st.session_state["new_preset"], st.session_state["new_recipe"])
     problems = dict(GPTConfig.problems({**base.model.to_dict(), **model}))
     problems |= dict(TrainingConfig.problems({**base.training.to_dict(), **training}))
     _fields(problems)

@@ -183,6 +183,27 @@ def test_the_preset_and_the_recipe_fill_the_form(form: AppTest) -> None:
     assert form.number_input(key=TRAINING + "lr").value == pytest.approx(1e-3)
 
 
+@pytest.mark.parametrize("steps, every", [(150, 10), (400, 20), (1000, 50), (4000, 200), (100_000, 250), (5, 10)])
+def test_a_short_run_is_evaluated_often_enough_for_a_curve(steps: int, every: int, form: AppTest) -> None:
+    form.number_input(key=TRAINING + "steps").set_value(steps)
+    checked(form.run())
+    assert form.session_state[TRAINING + "eval_every"] == every
+    show(form, "record")
+    assert form.number_input(key=TRAINING + "eval_every").value == every
+
+
+def test_a_pace_of_the_readers_own_stays(form: AppTest) -> None:
+    show(form, "record")
+    form.number_input(key=TRAINING + "eval_every").set_value(33)
+    checked(form.run())
+    form.number_input(key=TRAINING + "steps").set_value(150)
+    checked(form.run())
+    assert form.number_input(key=TRAINING + "eval_every").value == 33
+    form.selectbox(key="new_recipe").set_value("nanogpt")  # another recipe fills the form anew
+    checked(form.run())
+    assert form.session_state[TRAINING + "eval_every"] != 33
+
+
 def test_a_wrong_tokenizer_is_explained(runs_folder: Path) -> None:
     at = AppTest.from_file(EXPLORER, default_timeout=60)
     at.session_state["new_tokenizer"] = "bpe:many"  # typed in: the box takes what is not on its list
