@@ -1,10 +1,9 @@
-"""Runs that come and go outside the page: it shows the new one, and a link to one that is gone ends in a sentence."""
+"""A link to a run that is gone ends in a page with a sentence; each step back, forward and anew is a whole page."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,26 +63,6 @@ def test_back_to_a_run_that_was_deleted_meanwhile(server: Server, page: Page, do
     shutil.rmtree(doomed.path)
     page.go_back()
     told(page)
-
-
-def test_a_page_of_runs_where_nothing_is_trained_sees_what_is_started_elsewhere(
-    server: Server, empty: tuple[Server, Path], page: Page
-) -> None:
-    quiet, runs = empty
-    page.goto(f"{quiet.url}/runs?lang=en")
-    settled(page)
-    page.get_by_text("no model to look at yet").first.wait_for(timeout=PATIENCE)
-    shutil.copytree(server.runs / "tiny", runs / "aside" / "first")
-    (runs / "aside" / "first").rename(runs / "first")
-    shown = widget(page, "run").get_by_text("first")
-    shown.wait_for(timeout=PATIENCE)
-    Run(runs / "first").write_status("running", 7, 12)  # this process is its trainer
-    page.locator("[data-testid=stMain]").get_by_text("training, step 7 of 12").first.wait_for(timeout=PATIENCE)
-    Run(runs / "first").write_status("done", 12, 12)
-    page.locator("[data-testid=stMain]").get_by_text("done, 12 steps").first.wait_for(timeout=PATIENCE)
-    shutil.rmtree(runs / "first")
-    shown.wait_for(state="detached", timeout=PATIENCE)
-    settled(page)
 
 
 def test_going_about_and_back_ends_in_the_page(server: Server, page: Page) -> None:
