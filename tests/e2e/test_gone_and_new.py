@@ -1,15 +1,16 @@
-"""A link to a run that is gone ends in a page with a sentence; each step back, forward and anew is a whole page."""
+"""Runs that come and go outside the page: it shows the new one, and a link to one that is gone ends in a sentence."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.runs import Run
-from tests.e2e.serving import PATIENCE, Server, settled, widget
+from tests.e2e.serving import PATIENCE, Server, settled
 from tests.e2e.test_getting_about import go
 from tests.e2e.test_reading import open_link
 
@@ -63,6 +64,27 @@ def test_back_to_a_run_that_was_deleted_meanwhile(server: Server, page: Page, do
     shutil.rmtree(doomed.path)
     page.go_back()
     told(page)
+
+
+def test_a_page_of_runs_where_nothing_is_trained_sees_what_is_started_elsewhere(
+    server: Server, empty: tuple[Server, Path], page: Page
+) -> None:
+    quiet, runs = empty
+    page.goto(f"{quiet.url}/runs?lang=en")
+    settled(page)
+    nothing = page.get_by_text("no model to look at yet").first
+    nothing.wait_for(timeout=PATIENCE)
+    shutil.copytree(server.runs / "tiny", runs / ".aside")
+    (runs / ".aside").rename(runs / "first")
+    line = page.locator("[data-testid=stMain] p").filter(has_text="first")  # the run's state, above its buttons
+    line.filter(has_text="done, 12 steps").first.wait_for(timeout=PATIENCE)
+    Run(runs / "first").write_status("running", 7, 12)  # this process is its trainer
+    line.filter(has_text="training, step 7 of 12").first.wait_for(timeout=PATIENCE)
+    Run(runs / "first").write_status("done", 12, 12)
+    line.filter(has_text="done, 12 steps").first.wait_for(timeout=PATIENCE)
+    shutil.rmtree(runs / "first")
+    nothing.wait_for(timeout=PATIENCE)
+    settled(page)
 
 
 def test_going_about_and_back_ends_in_the_page(server: Server, page: Page) -> None:
