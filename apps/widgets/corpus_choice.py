@@ -12,10 +12,10 @@ import streamlit as st
 from apps import selection
 from apps.i18n import language, t
 from apps.widgets.plain import plain
+from lab.corpora.encodings import ENCODINGS, candidates, no_text
 
 LARGEST_UPLOAD = 20_000_000  # bytes of text; a file of a folder corpus can be larger, through the command line
 LARGEST_PASTE = 2_000_000  # characters
-ENCODINGS = ("utf-8", "gb18030", "utf-16", "latin-1")
 SOURCES = ("builtin", "paste", "upload")
 
 
@@ -37,10 +37,23 @@ def decode(data: bytes, encoding: str = "utf-8") -> str:
         raise UnreadableText(t("corpus.too_large", size=f"{len(data):,}", most=f"{LARGEST_UPLOAD:,}"))
     if encoding not in ENCODINGS:
         raise UnreadableText(t("corpus.bad_encoding", encoding=encoding, known=", ".join(ENCODINGS)))
+    binary = no_text(data)
+    if binary is not None:
+        raise UnreadableText(t("corpus.no_text", what=binary))
     try:
-        text = data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+        text = data.decode("utf-8-sig" if encoding == "utf-8" else encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise UnreadableText(t("corpus.not_text", encoding=encoding, position=f"{error.start:,}")) from None
+        found = candidates(data)[:4]
+        if not found:
+            raise UnreadableText(t("corpus.not_text", encoding=encoding, position=f"{error.start:,}")) from None
+        listed = "; ".join(f"{one.encoding}: {one.preview}" for one in found)
+        raise UnreadableText(
+            t("corpus.other_encoding", encoding=encoding, position=f"{error.start:,}", listed=listed)
+        ) from None
+    if encoding != "utf-8":
+        sure = next((one for one in candidates(data)[:1] if one.encoding.startswith("utf-")), None)
+        if sure is not None and data.decode(sure.encoding, "replace").removeprefix("\ufeff") != text:
+            raise UnreadableText(t("corpus.surely", encoding=encoding, other=sure.encoding, preview=sure.preview))
     if "\x00" in text:
         raise UnreadableText(t("corpus.binary", position=f"{text.index(chr(0)):,}"))
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,25 +207,41 @@ def _read_conllu(path: Path, column: int) -> list[_Document]:
     fresh = True
     text: str | None = None
     rows: list[list[str]] = []
-    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+    for number, line in enumerate([*_lines(path), ""], 1):
         if line.startswith("#"):
             marked = marked or line.startswith("# newdoc")
             fresh = fresh or line.startswith("# newdoc")
             text = line.removeprefix("# text = ") if line.startswith("# text = ") else text
-        elif line.strip():
+        elif line.strip(" "):
             cells = line.split("\t")
             if len(cells) != 10:
-                raise ValueError(f"{path.name}, line {number}: {len(cells)} columns; CoNLL-U has 10, tab-separated.")
+                raise ValueError(f"{path}, line {number}: {len(cells)} columns; CoNLL-U has 10, tab-separated.")
+            if not re.fullmatch(r"[0-9]{1,9}([.-][0-9]{1,9})?", cells[0]):
+                raise ValueError(
+                    f"{path}, line {number}: the first column is {cells[0]!r}; it numbers the word: 1, 2-3, 2.1."
+                )
             rows.append(cells)
         elif rows:
             if fresh or not marked:
                 documents.append(_Document("", []))
             forms = _surface(rows, column)
-            documents[-1].add(_joined(rows) if text is None else text, forms, f"{path.name}, line {number}")
+            documents[-1].add(_joined(rows) if text is None else text, forms, f"{path}, line {number}")
             fresh, text, rows = False, None, []
     if not documents:
-        raise ValueError(f"{path.name} holds no sentences.")
+        raise ValueError(f"{path} holds no sentences.")
     return documents
+
+
+def _lines(path: Path) -> list[str]:
+    """A file's lines. A line feed alone ends one: other line breaks of Unicode may stand inside a text or a word."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path}, line {line}: byte 0x{error.object[error.start]:02X} is not UTF-8; CoNLL-U is."
+        ) from None
+    return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _surface(rows: list[list[str]], column: int) -> list[tuple[str, str | None]]:
@@ -254,4 +271,4 @@ def _joined(rows: list[list[str]]) -> str:
             continue
         inside = int(row[0].split("-")[1]) if "-" in row[0] else inside
         text += row[1] + ("" if "SpaceAfter=No" in row[9] else " ")
-    return text.rstrip()
+    return text.rstrip(" ")

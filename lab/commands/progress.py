@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LINE_SECONDS = 15.0
 """Where there is no terminal: the time between two lines. A new validation loss is always a line."""
+PREPARING_SECONDS = 2.0
+"""What is quicker than this before the first step is not told."""
 
 
 class Progress:
@@ -30,6 +32,7 @@ class Progress:
         self._task: Any = None
         self._start: tuple[float, int] | None = None
         self._last_line = 0.0
+        self._last_preparing = time.monotonic()
 
     def __enter__(self) -> Progress:
         if not self.quiet and self.stream.isatty():
@@ -77,6 +80,17 @@ class Progress:
             print(
                 f"step {step}/{self.steps}  {self._losses(step)}{self._left(now, step)}", file=self.stream, flush=True
             )
+
+    def preparing(self, what: str, share: float) -> None:
+        """Take what is done before the first step, and how much of it: a long text is read and encoded for minutes."""
+        now = time.monotonic()
+        if self.quiet or now - self._last_preparing < PREPARING_SECONDS:
+            return
+        self._last_preparing = now
+        if self._bar is not None:
+            self._bar.update(self._task, losses=f"{what}: {share:.0%}")
+        else:
+            print(f"{what}: {share:.0%}", file=self.stream, flush=True)
 
     def _losses(self, step: int) -> str:
         return "  ".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -74,12 +75,23 @@ def train(options: Train) -> int:
     path = options.run or _free_path(config)
     _refuse_existing(path)
 
+    quiet = options.quiet or not _first_process()
+    _say_before_the_wait(options.corpus, quiet)
+
     from lab.training import train as start  # torch from here on
 
-    quiet = options.quiet or not _first_process()
     with Progress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
-        run = start(config, run=path, on_step=progress)
+        run = start(config, run=path, on_step=progress, on_progress=progress.preparing)
     return _report(run, interrupted)
+
+
+LONG_TEXT = 20_000_000  # bytes of a file that take a while
+
+
+def _say_before_the_wait(corpus: str, quiet: bool) -> None:
+    path = Path(corpus).expanduser()
+    if not quiet and path.is_file() and path.stat().st_size >= LONG_TEXT:
+        print(f"reading {path.name}: {path.stat().st_size / 1e6:,.0f} MB", file=sys.stderr, flush=True)
 
 
 def run_config(options: Train) -> RunConfig:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Literal
 
 import numpy as np
 
 from lab.corpora.labels import GoldLabels
-from lab.tokenizers import ByteTokenizer, Tokenizer, WordTokenizer, train_tokenizer
+from lab.corpora.text import Utf8Text, bytes_of_characters, count_characters
+from lab.tokenizers import OnProgress, Tokenizer, WordTokenizer, encode_utf8, text_blocks, told, train_tokenizer
 
 Split = Literal["train", "validation"]
 SPLITS: tuple[Split, Split] = ("train", "validation")
@@ -32,30 +33,48 @@ class CorpusInfo:
     size_unit: str = "characters"
 
 
-@dataclass(frozen=True, eq=False)
 class Corpus:
     """A text corpus (`train`, `validation` are str) or a token task (int arrays, and `tokenizer` is its own).
 
+    A text that came from a file is kept as its UTF-8 bytes, and `train` and `validation` are made from them when
+    asked for; `encode`, the tokenizers' training and `num_bytes` never hold it as a whole str.
     `sha256` covers both splits (and a task's vocabulary): equal hashes, equal data. `notes` are sentences
     about what was done to the source on the way in (a byte-order mark dropped, line ends unified).
     `document_ends` are the places in `text`, in characters, where documents end, for text that is made of several.
     """
 
-    info: CorpusInfo
-    train: str | np.ndarray
-    validation: str | np.ndarray
-    seed: int = 0
-    tokenizer: Tokenizer | None = None
-    notes: tuple[str, ...] = ()
-    document_ends: tuple[int, ...] = ()
-    default_tokenizer_spec: str = "char"
-    extra_words: tuple[str, ...] = ()
-    _make_labels: Callable[[Split], GoldLabels] | None = None
-    _cache: dict[str, GoldLabels] = field(default_factory=dict, repr=False)
-    sha256: str = field(init=False)
+    def __init__(
+        self,
+        info: CorpusInfo,
+        train: str | np.ndarray | Utf8Text,
+        validation: str | np.ndarray | None = None,
+        seed: int = 0,
+        tokenizer: Tokenizer | None = None,
+        notes: tuple[str, ...] = (),
+        document_ends: tuple[int, ...] = (),
+        default_tokenizer_spec: str = "char",
+        extra_words: tuple[str, ...] = (),
+        _make_labels: Callable[[Split], GoldLabels] | None = None,
+    ) -> None:
+        self.info, self.seed, self.tokenizer, self.notes = info, seed, tokenizer, notes
+        self.default_tokenizer_spec, self.extra_words = default_tokenizer_spec, extra_words
+        self.document_ends, self._make_labels = document_ends, _make_labels
+        self._cache: dict[str, GoldLabels] = {}
+        self._utf8 = train if isinstance(train, Utf8Text) else None
+        self._data: dict[str, str | np.ndarray] = {}
+        if not isinstance(train, Utf8Text) and validation is not None:
+            self._data = {"train": train, "validation": validation}
+        self.sha256 = self._hash()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sha256", self._hash())
+    @property
+    def train(self) -> str | np.ndarray:
+        """What is learned from: the first nine tenths."""
+        return self.split("train")
+
+    @property
+    def validation(self) -> str | np.ndarray:
+        """What is set aside to measure on."""
+        return self.split("validation")
 
     @property
     def name(self) -> str:
@@ -84,96 +103,137 @@ class Corpus:
     @property
     def text(self) -> str:
         """Both splits of a text corpus, one after the other."""
-        if not isinstance(self.train, str) or not isinstance(self.validation, str):
+        train, validation = self.train, self.validation
+        if not isinstance(train, str) or not isinstance(validation, str):
             raise ValueError(f"corpus {self.name!r} is made of tokens; decode them with its tokenizer")
-        return self.train + self.validation
+        return train + validation
 
     def split(self, split: str) -> str | np.ndarray:
         """The data of "train" or "validation"."""
         if split not in SPLITS:
             raise ValueError(f"split must be 'train' or 'validation', not {split!r}")
-        return self.train if split == "train" else self.validation
+        if self._utf8 is not None:
+            return str(self._utf8.split(split), "utf-8")
+        return self._data[split]
+
+    def utf8(self, split: str) -> memoryview | None:
+        """A split's text as UTF-8 bytes; None of a task."""
+        if self._utf8 is not None:
+            return self._utf8.split(split)
+        data = self.split(split)
+        return memoryview(data.encode("utf-8")) if isinstance(data, str) else None
 
     def __len__(self) -> int:
         """Characters of both splits, or tokens of a task."""
-        return len(self.train) + len(self.validation)
+        return self._utf8.characters if self._utf8 is not None else sum(len(data) for data in self._data.values())
 
     def num_bytes(self, split: str) -> int:
         """UTF-8 bytes of a split's text (what bits per byte divide by); a task's text is its symbols."""
-        data = self.split(split)
-        if isinstance(data, str):
-            return len(data.encode("utf-8"))
-        tokenizer = self.default_tokenizer()
+        raw = self.utf8(split)
+        if raw is not None:
+            return len(raw)
+        data, tokenizer = self.split(split), self.default_tokenizer()
         widths = np.array([len(str(p).encode("utf-8")) for p in tokenizer.pieces(range(len(tokenizer)))])
         return int(widths[data].sum())
 
-    def default_tokenizer(self) -> Tokenizer:
+    def default_tokenizer(self, on_progress: OnProgress | None = None) -> Tokenizer:
         """What tokenizer="auto" means: a task's own; otherwise fitted to both splits, so that none of the
         validation text is unknown."""
         if self.tokenizer is not None:
             return self.tokenizer
         if self.default_tokenizer_spec == "word":
-            return WordTokenizer.train(self._words_of_both, extra=[*self.extra_words, *self._words_at_cuts()])
-        if self.default_tokenizer_spec == "byte":
-            return ByteTokenizer()
-        return train_tokenizer(self.default_tokenizer_spec, self.text)
+            return WordTokenizer.train(
+                self.blocks(words=True, on_progress=on_progress), extra=[*self.extra_words, *self._words_at_cuts()]
+            )
+        return self.make_tokenizer(self.default_tokenizer_spec, on_progress)
 
-    def make_tokenizer(self, spec: str = "auto") -> Tokenizer:
+    def make_tokenizer(self, spec: str = "auto", on_progress: OnProgress | None = None) -> Tokenizer:
         """The tokenizer that a run's `tokenizer` setting names, fitted to this corpus."""
         if spec == "auto":
-            return self.default_tokenizer()
+            return self.default_tokenizer(on_progress)
         if self.tokenizer is not None:
             raise ValueError(f"corpus {self.name!r} has its own tokenizer; use tokenizer 'auto', not {spec!r}")
         if spec.partition(":")[0] == "word":
-            return train_tokenizer(spec, self._words_of_both, extra=self._words_at_cuts())
-        return train_tokenizer(spec, self.text)
-
-    @property
-    def _words_of_both(self) -> str:
-        """The text as a word tokenizer will meet it: a word that the cut between the splits halves is two words."""
-        train, validation = str(self.train), str(self.validation)
-        halved = train[-1:].strip() and validation[:1].strip()
-        return f"{train}\n{validation}" if halved else self.text
+            blocks = self.blocks(words=True, on_progress=on_progress)
+            return train_tokenizer(spec, blocks, extra=self._words_at_cuts())
+        return train_tokenizer(spec, self.blocks(on_progress=on_progress))
 
     def _words_at_cuts(self) -> list[str]:
         """What is a word of its own only because a split or a document ends there: a loose space, one line break."""
-        train, validation = str(self.train), str(self.validation)
-        if not self.document_ends and train[-1:] != " ":
+        if not self.document_ends and bytes(self._raw("train")[-1:]) != b" ":
             return []
-        parts = []
-        for text, split in ((train, "train"), (validation, "validation")):
-            ends = self._ends_in(split)
-            parts += [text[begin:end] for begin, end in pairwise([0, *ends, len(text)])]
-        return sorted({word for part in parts for word in WordTokenizer.words(part)})
+        found: set[str] = set()
+        for split in SPLITS:
+            raw, ends = self._raw(split), self._ends_in(split)
+            for begin, end in pairwise([0, *ends, len(raw)]):
+                for block in text_blocks(raw[begin:end]):
+                    found.update(WordTokenizer.words(block))
+        return sorted(found)
 
-    def encode(self, tokenizer: Tokenizer, split: str) -> np.ndarray:
-        """Token ids of a split [token], in the narrowest of uint16 and uint32 that holds the vocabulary.
+    def _ends_in(self, split: str) -> list[int]:
+        """Where documents end in a split, in bytes of it."""
+        train = self._utf8.split("train") if self._utf8 else self._raw("train")
+        cut = count_characters(train) if self.document_ends else 0
+        if split == "train":
+            return bytes_of_characters(train, [end for end in self.document_ends if 0 < end <= cut])
+        ends = [end - cut for end in self.document_ends if cut < end <= len(self)]
+        return bytes_of_characters(self._raw(split), ends)
+
+    def blocks(
+        self, split: str | None = None, *, words: bool = False, on_progress: OnProgress | None = None
+    ) -> Iterator[str]:
+        """The text of a split, or of both, in blocks that end where words end; on_progress hears how far it is read.
+
+        words: both splits as a word tokenizer will meet them: a word that the cut between them halves is two words.
+        """
+        if split is not None:
+            return told(
+                text_blocks(self._raw(split)),
+                self.num_bytes(split),
+                on_progress,
+                f"learning the tokenizer of {self.name}",
+            )
+        train, validation = self._raw("train"), self._raw("validation")
+        ends = (bytes(train[-4:]).decode("utf-8", "ignore")[-1:], bytes(validation[:4]).decode("utf-8", "ignore")[:1])
+        if words and all(end.strip() for end in ends):
+            parts: Iterator[str] = chain(text_blocks(train), ("\n",), text_blocks(validation))
+        else:
+            parts = text_blocks(self._utf8.raw if self._utf8 else bytes(train) + bytes(validation))
+        return told(parts, len(train) + len(validation), on_progress, f"learning the tokenizer of {self.name}")
+
+    def _raw(self, split: str) -> memoryview:
+        raw = self.utf8(split)
+        if raw is None:
+            raise ValueError(f"corpus {self.name!r} is made of tokens; decode them with its tokenizer")
+        return raw
+
+    def encode(
+        self, tokenizer: Tokenizer, split: str, on_progress: OnProgress | None = None, *, narrow: bool = False
+    ) -> np.ndarray:
+        """Token ids of a split [token], in the narrowest of uint16 and uint32 that holds the vocabulary; with `narrow`
+        in uint8 where that does.
 
         A document that ends in the split is followed by the tokenizer's end-of-text token, where it has one.
         """
-        data = self.split(split)
-        if isinstance(data, str):
-            ends = self._ends_in(split) if tokenizer.eos_id is not None else []
-            parts = []
+        raw = self.utf8(split)
+        if raw is not None:
+            what = f"encoding the {split} split of {self.name}"
+            ends = self._ends_in(split) if tokenizer.eos_id is not None and self.document_ends else []
+            if not ends:
+                return encode_utf8(tokenizer, raw, on_progress, what, narrow=narrow)
+            parts: list[np.ndarray] = []
             for begin, end in pairwise([0, *ends]):
-                parts += [tokenizer.encode_array(data[begin:end]), [tokenizer.eos_id]]
-            rest = data[ends[-1] if ends else 0 :]
-            if not parts:
-                return tokenizer.encode_array(rest)
-            return np.concatenate([*parts, tokenizer.encode_array(rest)]).astype(tokenizer.dtype)
+                parts.append(encode_utf8(tokenizer, raw[begin:end], None, narrow=narrow))
+                parts.append(np.array([tokenizer.eos_id], parts[-1].dtype))
+                if on_progress is not None:
+                    on_progress(what, end / len(raw))
+            return np.concatenate([*parts, encode_utf8(tokenizer, raw[ends[-1] :], None, narrow=narrow)])
         if tokenizer != self.tokenizer:
             raise ValueError(
                 f"corpus {self.name!r} is made of its own {len(self.tokenizer or ())} symbols and cannot be "
                 f"encoded with another tokenizer ({tokenizer!r}); use corpus.tokenizer"
             )
-        return data.astype(tokenizer.dtype)
-
-    def _ends_in(self, split: str) -> list[int]:
-        """Where documents end in a split, in characters of the split."""
-        cut, size = len(self.train), len(self)
-        if split == "train":
-            return [end for end in self.document_ends if 0 < end <= cut]
-        return [end - cut for end in self.document_ends if cut < end <= size]
+        return np.asarray(self.split(split)).astype(tokenizer.dtype)
 
     def labels(self, split: str) -> GoldLabels | None:
         """Gold labels of a split: of a text, on spans that tile it; of a task, on its tokens. None where the
@@ -207,8 +267,9 @@ class Corpus:
             digest.update(self.tokenizer.sha256.encode("ascii"))
         elif self.kind == "tokens":
             raise ValueError(f"token corpus {self.name!r} needs the tokenizer of its symbols")
-        for data in (self.train, self.validation):
-            raw = data.encode("utf-8") if isinstance(data, str) else data.astype("<u4").tobytes()
+        for split in SPLITS:
+            text = self.utf8(split)
+            raw = np.asarray(self.split(split)).astype("<u4").tobytes() if text is None else text
             digest.update(len(raw).to_bytes(8, "little"))  # so that moving the split changes the hash
             digest.update(raw)
         if self.document_ends:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lab.tokenizers.bytelevel import BPETokenizer, ByteTokenizer
+from lab.tokenizers.blocks import OnProgress, text_blocks, told
+from lab.tokenizers.bytelevel import LARGEST_VOCABULARY, BPETokenizer, ByteTokenizer
 from lab.tokenizers.labels import TokenLabel, partial_bytes, token_labels, vocabulary_labels
+from lab.tokenizers.long_text import encode_utf8
 from lab.tokenizers.vocabulary import CharTokenizer, SymbolTokenizer, VocabularyTokenizer, WordTokenizer
 from model.pretrained.files import read_json
 from model.tokenizer import Piece, Tokenizer, Unknown, UnknownCharacters, id_dtype
@@ -17,6 +19,7 @@ __all__ = [
     "BPETokenizer",
     "ByteTokenizer",
     "CharTokenizer",
+    "OnProgress",
     "Piece",
     "SymbolTokenizer",
     "TokenLabel",
@@ -25,12 +28,15 @@ __all__ = [
     "UnknownCharacters",
     "VocabularyTokenizer",
     "WordTokenizer",
+    "encode_utf8",
     "id_dtype",
     "load_tokenizer",
     "partial_bytes",
+    "text_blocks",
     "token_labels",
     "tokenizer_from_dict",
     "tokenizer_specs",
+    "told",
     "train_tokenizer",
     "vocabulary_labels",
 ]
@@ -38,7 +44,6 @@ __all__ = [
 _KINDS: dict[str, type[Tokenizer]] = {
     cls.kind: cls for cls in (CharTokenizer, ByteTokenizer, WordTokenizer, SymbolTokenizer, BPETokenizer)
 }
-LARGEST_VOCABULARY = 1_000_000
 _SPECS = ("char", "byte", "word", "word:SIZE", "bpe:SIZE", "gpt2:FOLDER")
 
 
@@ -47,8 +52,8 @@ def tokenizer_specs() -> tuple[str, ...]:
     return _SPECS
 
 
-def train_tokenizer(spec: str, text: str, *, extra: Iterable[str] = ()) -> Tokenizer:
-    """The tokenizer that `spec` names, fitted to `text`.
+def train_tokenizer(spec: str, text: str | Iterable[str], *, extra: Iterable[str] = ()) -> Tokenizer:
+    """The tokenizer that `spec` names, fitted to `text`, or to a long text's blocks (`text_blocks`).
 
     "char" | "byte" | "word" | "word:5000" | "bpe:4096" | "gpt2:FOLDER" (vocab.json and merges.txt in
     FOLDER). ValueError, naming the forms, for anything else. extra: words taken in as well, by a word tokenizer.

@@ -6,20 +6,27 @@ Only half of a surrogate pair, which is no character, is unknown to them.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lab.tokenizers.blocks import text_blocks
 from model.tokenizer import Piece, Tokenizer, Unknown, byte_alphabet
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
 
 END_OF_TEXT = "<|endoftext|>"
-_CHUNK = 1 << 16  # characters given to the engine at a time: bounds its memory on large corpora
+LONGEST_RUN = 256
+LARGEST_VOCABULARY = 1_000_000
+# GPT-2's pattern, its runs bounded
+_BOUNDED = (
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}{1,LONGEST}| ?\p{N}{1,LONGEST}| ?[^\s\p{L}\p{N}]{1,LONGEST}"
+    r"|\s{1,LONGEST}(?!\S)|\s{1,LONGEST}"
+).replace("LONGEST", str(LONGEST_RUN))
 
 
 class ByteTokenizer(Tokenizer):
@@ -97,21 +104,36 @@ class BPETokenizer(Tokenizer):
         self._engine: Engine | None = None
 
     @classmethod
-    def train(cls, text: str, vocab_size: int) -> BPETokenizer:
-        """Learn `vocab_size` - 256 merges from `text`; fewer where the text offers no more pairs."""
-        if vocab_size < 256:
-            raise ValueError(f"a byte-level BPE needs at least its 256 bytes, not {vocab_size} entries")
-        if not text:
+    def train(cls, text: str | Iterable[str], vocab_size: int) -> BPETokenizer:
+        """Learn `vocab_size` - 256 merges from `text`, or from its blocks; fewer where it offers no more pairs.
+
+        Of a run of more than LONGEST_RUN letters, digits, marks or spaces with nothing between them (Chinese without
+        punctuation, DNA, a line of dashes), pieces of that length are learned from: the work would grow with the
+        square of a run. Texts without such runs lose nothing by it, and encoding never cuts.
+        """
+        if not 256 <= vocab_size <= LARGEST_VOCABULARY:
+            raise ValueError(
+                f"a byte-level BPE has at least its 256 bytes and at most {LARGEST_VOCABULARY:,} entries, "
+                f"not {vocab_size}"
+            )
+        blocks = iter(_blocks(text) if isinstance(text, str) else text)
+        first = next(blocks, "")
+        if not first:
             raise ValueError("byte-pair encoding cannot be trained on an empty text")
+        from tokenizers import Regex, models, pre_tokenizers, trainers
         from tokenizers import Tokenizer as Engine
-        from tokenizers import models, pre_tokenizers, trainers
 
         engine = Engine(models.BPE())
-        engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        engine.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(_BOUNDED), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size, initial_alphabet=list(byte_alphabet()), show_progress=False
         )
-        engine.train_from_iterator(_chunks(text), trainer)
+        engine.train_from_iterator(chain((first,), blocks), trainer)
         learned = json.loads(engine.to_str())["model"]
         merges = [tuple(m) if isinstance(m, list) else tuple(m.split(" ")) for m in learned["merges"]]
         return cls(learned["vocab"], merges)
@@ -151,8 +173,8 @@ class BPETokenizer(Tokenizer):
         return self._engine
 
     def _encode(self, text: str, unknown: Unknown) -> list[int]:
-        # one chunk after another: encode_batch would take every core, and warn when the process forks later
-        return [i for chunk in _chunks(text) for i in self.engine.encode(chunk).ids]
+        # one block after another: encode_batch would take every core, and warn when the process forks later
+        return [i for block in _blocks(text) for i in self.engine.encode(block).ids]
 
     def pieces(self, ids: Iterable[int]) -> list[Piece]:
         return [self._bytes[i] for i in self.check_ids(ids)]
@@ -186,17 +208,5 @@ class BPETokenizer(Tokenizer):
         return {**self.__dict__, "_engine": None}
 
 
-# Between a line break and a visible character GPT-2's pre-tokenizer always cuts (only a space can join the
-# word that follows it), so a text may be encoded in parts that end there and give the same ids.
-_CUT = re.compile(r"(?<=\n)(?=\S)")
-
-
-def _chunks(text: str) -> Iterator[str]:
-    start = 0
-    while len(text) - start > _CHUNK:
-        cut = _CUT.search(text, start + _CHUNK)
-        if cut is None:
-            break
-        yield text[start : cut.start()]
-        start = cut.start()
-    yield text[start:]
+def _blocks(text: str) -> Iterator[str]:
+    return text_blocks(text.encode("utf-8"))

@@ -118,9 +118,9 @@ class CharTokenizer(VocabularyTokenizer):
         self._codes = codes[self._order]
 
     @classmethod
-    def train(cls, text: str) -> CharTokenizer:
-        """The distinct characters of `text`, sorted."""
-        return cls(sorted(set(text)))
+    def train(cls, text: str | Iterable[str]) -> CharTokenizer:
+        """The distinct characters of `text`, or of its blocks, sorted."""
+        return cls(sorted(set(text) if isinstance(text, str) else set().union(*map(set, text))))
 
     def split(self, text: str) -> list[str]:
         return list(text)
@@ -148,13 +148,15 @@ class WordTokenizer(VocabularyTokenizer):
     unit = "word"
 
     @classmethod
-    def train(cls, text: str, limit: int | None = None, extra: Iterable[str] = ()) -> WordTokenizer:
-        """Every piece of `text` (the `limit` most frequent), after <unk> and the document break.
+    def train(cls, text: str | Iterable[str], limit: int | None = None, extra: Iterable[str] = ()) -> WordTokenizer:
+        """Every piece of `text`, or of its blocks (the `limit` most frequent), after <unk> and the document break.
 
         `extra` pieces are taken in whether or not the text has them. Ids go by falling frequency, ties
         by spelling.
         """
-        counts = Counter(_WORDS.findall(text))
+        counts: Counter[str] = Counter()
+        for block in (text,) if isinstance(text, str) else text:
+            counts.update(_WORDS.findall(block))
         counts.update(dict.fromkeys(extra, 0))
         for reserved in (UNKNOWN_WORD, DOCUMENT_BREAK):
             counts.pop(reserved, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from lab.training.config import RunConfig
 
 if TYPE_CHECKING:
     from lab.corpora import Corpus
-    from lab.tokenizers import Tokenizer
+    from lab.tokenizers import OnProgress, Tokenizer
 
 SPLITS = ("train", "validation")
 
@@ -43,32 +44,38 @@ class TrainingData:
 
 
 def prepare_data(
-    config: RunConfig, *, tokenizer: Tokenizer | None = None, corpus: Corpus | None = None
+    config: RunConfig,
+    *,
+    tokenizer: Tokenizer | None = None,
+    corpus: Corpus | None = None,
+    on_progress: OnProgress | None = None,
 ) -> TrainingData:
     """Read the corpus, make its token arrays, and refuse now what would fail later.
 
     tokenizer: the run's own on resume; else it is made as `config.data.tokenizer` says.
+    on_progress: hears what is being done and which share of it is, for texts that take a while.
     Raises DataError (a split too short for one window, unknown tokens) and what the corpus and the tokenizer
     raise for a name, file or text that is wrong.
     """
     if corpus is None:
         from lab.corpora import open_corpus
 
-        corpus = open_corpus(config.data.corpus, seed=config.data.corpus_seed, size=config.data.corpus_size)
-    tokenizer = tokenizer or make_tokenizer(config.data.tokenizer, corpus)
-    train, validation = (corpus.encode(tokenizer, split) for split in SPLITS)
+        data = config.data
+        corpus = open_corpus(data.corpus, seed=data.corpus_seed, size=data.corpus_size, on_progress=on_progress)
+    tokenizer = tokenizer or make_tokenizer(config.data.tokenizer, corpus, on_progress)
+    train, validation = (corpus.encode(tokenizer, split, on_progress, narrow=True) for split in SPLITS)
     scored_bytes = None
     if corpus.kind == "text":
         first = tokenizer.pieces(validation[:1].tolist())
         first_bytes = sum(len(piece.encode() if isinstance(piece, str) else piece) for piece in first)
         scored_bytes = corpus.num_bytes("validation") - first_bytes
-    data = TrainingData(_narrow(train, tokenizer), _narrow(validation, tokenizer), tokenizer, corpus, scored_bytes)
+    made = TrainingData(_narrow(train, tokenizer), _narrow(validation, tokenizer), tokenizer, corpus, scored_bytes)
     for split in SPLITS:
-        require_window(getattr(data, split), config.model.n_ctx, split, corpus.name)
-    return data
+        require_window(getattr(made, split), config.model.n_ctx, split, corpus.name)
+    return made
 
 
-def make_tokenizer(spec: str, corpus: Corpus) -> Tokenizer:
+def make_tokenizer(spec: str, corpus: Corpus, on_progress: OnProgress | None = None) -> Tokenizer:
     """The tokenizer that `spec` asks for; "auto" is the corpus' own choice.
 
     Merges (bpe) are learned from the training split alone; an alphabet is read from both, so that validation
@@ -76,25 +83,25 @@ def make_tokenizer(spec: str, corpus: Corpus) -> Tokenizer:
     """
     from lab.tokenizers import train_tokenizer
 
-    if spec.startswith("bpe") and isinstance(corpus.train, str):
-        tokenizer = train_tokenizer(spec, corpus.train)
+    if spec.startswith("bpe") and corpus.kind == "text":
+        tokenizer = train_tokenizer(spec, corpus.blocks("train", on_progress=on_progress))
         asked = spec.partition(":")[2]
         if asked.isdigit() and tokenizer.vocab_size < int(asked):
             warnings.warn(
                 f"{spec} has {tokenizer.vocab_size} tokens: {corpus.name} offers no more pairs to merge.", stacklevel=2
             )
         return tokenizer
-    return corpus.make_tokenizer(spec)
+    return corpus.make_tokenizer(spec, on_progress)
 
 
 def _narrow(ids: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:
-    """`ids` [token] in the tokenizer's dtype, every one checked to be in its vocabulary."""
+    """`ids` [token] in the tokenizer's dtype or a narrower one, every one checked to be in its vocabulary."""
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise DataError(f"token ids must be one row of integers, got shape {ids.shape} of {ids.dtype}")
     if ids.size and (ids.min() < 0 or ids.max() >= tokenizer.vocab_size):
         bad = int(ids.min()) if ids.min() < 0 else int(ids.max())
         raise DataError(f"token id {bad} is outside the tokenizer's vocabulary of {tokenizer.vocab_size} ids")
-    return ids.astype(tokenizer.dtype, copy=False)
+    return ids if ids.dtype == np.uint8 else ids.astype(tokenizer.dtype, copy=False)
 
 
 def require_window(ids: np.ndarray, n_ctx: int, split: str, corpus: str) -> None:
@@ -130,19 +137,18 @@ class Batches:
         return self._windows[self.starts(step)].astype(np.int64)
 
 
-def evaluation_windows(ids: np.ndarray, n_ctx: int, batch_size: int) -> list[np.ndarray]:
+def evaluation_windows(ids: np.ndarray, n_ctx: int, batch_size: int) -> Iterator[np.ndarray]:
     """A whole split cut into neighbouring windows, in order, so that every token but the first is predicted
     once.
 
-    int64 [<= batch_size, n_ctx + 1] arrays; neighbours share one token (the last target of one is the first
-    input of the next); what remains at the end is a shorter window of its own.
+    int64 [<= batch_size, n_ctx + 1] arrays, each made when it is asked for; neighbours share one token (the last
+    target of one is the first input of the next); what remains at the end is a shorter window of its own.
     """
     whole = (len(ids) - 1) // n_ctx
-    batches = []
     if whole:
         windows = np.lib.stride_tricks.sliding_window_view(ids, n_ctx + 1)[: whole * n_ctx : n_ctx]
-        batches = [windows[i : i + batch_size].astype(np.int64) for i in range(0, whole, batch_size)]
+        for i in range(0, whole, batch_size):
+            yield windows[i : i + batch_size].astype(np.int64)
     rest = ids[whole * n_ctx :]
     if len(rest) > 1:
-        batches.append(rest.astype(np.int64)[None])
-    return batches
+        yield rest.astype(np.int64)[None]

@@ -58,18 +58,21 @@ def token_losses(model: GPT, ids: np.ndarray, *, hits: bool = False) -> tuple[np
     import torch
 
     n_ctx = model.config.n_ctx
-    losses, right = [], []
+    losses = np.empty(max(0, len(ids) - 1))  # filled in place: a long split's losses are not held twice
+    right = np.zeros(len(losses) if hits else 0, bool)
+    done = 0
     with evaluating(model):
         for windows in evaluation_windows(ids, n_ctx, max(1, EVALUATION_TOKENS // n_ctx)):
             tokens = torch.from_numpy(windows).to(model.device)
             inputs, targets = tokens[:, :-1], tokens[:, 1:]
             if hits:
                 logits, loss = model(inputs, return_type="both", targets=targets, loss_per_token=True)
-                right.append((logits.argmax(-1) == targets).flatten().cpu().numpy())
+                right[done : done + targets.numel()] = (logits.argmax(-1) == targets).flatten().cpu().numpy()
             else:
                 loss = model(inputs, return_type="loss", targets=targets, loss_per_token=True)
-            losses.append(loss.double().flatten().cpu().numpy())
-    return np.concatenate(losses), np.concatenate(right) if hits else np.zeros(0, bool)
+            losses[done : done + targets.numel()] = loss.double().flatten().cpu().numpy()
+            done += targets.numel()
+    return losses, right
 
 
 def evaluate(model: GPT, data: TrainingData) -> Evaluation:

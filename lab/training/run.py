@@ -16,6 +16,7 @@ from lab.training.sampling import prompt_ids
 
 if TYPE_CHECKING:
     from lab.corpora import Corpus
+    from lab.tokenizers import OnProgress
     from lab.training.trainer import OnStep
 
 
@@ -24,6 +25,7 @@ def train(
     *,
     run: str | os.PathLike[str] | Run,
     on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
     corpus: Corpus | None = None,
     **options: Any,
 ) -> Run:
@@ -34,6 +36,7 @@ def train(
              train("stories", preset="nano", recipe="fast", steps=300, run="runs/a").
     run:     the folder to make; one that holds a run already is refused, never overwritten.
     on_step: called with each line of metrics (a mapping with step, train_loss, val_loss, seconds, ...).
+    on_progress: called while a long text is read and encoded, with what is done and which share of it is.
     corpus:  an open corpus to use instead of opening `config.data.corpus`.
 
     Everything that can be wrong with the data is found before the folder is made. Whether it ended `done`,
@@ -46,7 +49,7 @@ def train(
         raise TypeError(f"{', '.join(options)} belong in the RunConfig that was given")
     folder = run if isinstance(run, Run) else Run(run)
     with world(config.training.device) as here:
-        data = prepare_data(config, corpus=corpus)
+        data = prepare_data(config, corpus=corpus, on_progress=on_progress)
         resolved = resolve(config, data, here)
         if here.main:
             folder.create(resolved.to_dict())

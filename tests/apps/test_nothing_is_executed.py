@@ -123,5 +123,5 @@ def test_an_upload_that_would_act(mark: Path, harm: bytes, runs_folder: Path) ->
     checked(at.run())
     at.file_uploader[0].upload("notes.txt", harm)
     checked(at.run())
-    assert "The file is not utf-8 text" in said(at)
+    assert "The file is not plain text" in said(at)
     assert not mark.exists() and not (runs_folder / ".corpora").exists()

@@ -66,7 +66,7 @@ def test_large_token_ids_do_not_wrap() -> None:
 @pytest.mark.parametrize("n", [2, 8, 9, 10, 16, 17, 18, 100])
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_evaluation_predicts_every_token_but_the_first_once(n: int, batch_size: int) -> None:
-    windows = evaluation_windows(np.arange(n, dtype=np.uint16), 8, batch_size)
+    windows = list(evaluation_windows(np.arange(n, dtype=np.uint16), 8, batch_size))
     targets = np.concatenate([w[:, 1:].ravel() for w in windows])
     inputs = np.concatenate([w[:, :-1].ravel() for w in windows])
     assert targets.tolist() == list(range(1, n)) and inputs.tolist() == list(range(n - 1))

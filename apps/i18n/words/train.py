@@ -103,6 +103,18 @@ WORDS: dict[str, tuple[str, str]] = {
         "The file is not {encoding} text: byte {position} does not fit. Choose another encoding, or save the file as UTF-8.",
         "文件不是 {encoding} 文本：第 {position} 字节不符。请换一种编码，或把文件另存为 UTF-8。",
     ),
+    "corpus.other_encoding": (
+        "The file is not {encoding} text: byte {position} does not fit. Likeliest first, it would read so: {listed}. Choose the encoding that reads right.",
+        "文件不是 {encoding} 文本：第 {position} 字节不符。按可能性从高到低，它会读作：{listed}。请选择读起来正确的编码。",
+    ),
+    "corpus.surely": (
+        "The file is {other}, not {encoding}: “{preview}”. Choose {other}.",
+        "文件是 {other}，不是 {encoding}：“{preview}”。请选择 {other}。",
+    ),
+    "corpus.no_text": (
+        "The file is not plain text: it is {what}. Save the text in it as a plain text file in UTF-8.",
+        "该文件不是文本文件（{what}）。请把其中的文字另存为 UTF-8 纯文本文件。",
+    ),
     "corpus.bad_encoding": (
         "{encoding} is not an encoding on offer; there are: {known}.",
         "不提供编码 {encoding}；可选：{known}。",
