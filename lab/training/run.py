@@ -11,6 +11,7 @@ from lab.runs import Run, RunLock, RunNotFoundError, require_resumable, write_js
 from lab.training.config import RunConfig
 from lab.training.data import TrainingData, prepare_data
 from lab.training.distributed import World, world
+from lab.training.footprint import require_memory
 from lab.training.recipe import build_run_config
 from lab.training.sampling import prompt_ids
 
@@ -52,6 +53,7 @@ def train(
         data = prepare_data(config, corpus=corpus, on_progress=on_progress)
         resolved = resolve(config, data, here)
         if here.main:
+            require_memory(resolved, processes=here.size)
             folder.create(resolved.to_dict())
         here.wait()
         execute(folder, data=data, here=here, on_step=on_step)
@@ -169,6 +171,11 @@ def _failures_noted(run: Run) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        if not run.exists():
+            raise OSError(
+                f"{run.path} was moved, renamed or deleted while it was being trained; what is left of it can be taken "
+                "up where it lies now (residlab train --resume)"
+            ) from error
         status = run.status()
         stopped = isinstance(error, KeyboardInterrupt | SystemExit)
         message = "interrupted before it could save" if stopped else f"{error}" or type(error).__name__

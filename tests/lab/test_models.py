@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lab import Run, open_model
-from lab.models import ModelFileError, load_weights, save_weights
+from lab.models import ModelFileError, load_weights, save_as_run, save_weights
 from lab.training import build_run_config, train
 from model import GPT, GPTConfig
 from model.pretrained import PretrainedError
@@ -140,3 +140,23 @@ def test_an_untied_model_goes_to_disk_and_back(tmp_path: Path) -> None:
     model, other = GPT(config), GPT(config.replace(seed=1))
     save_weights(model, tmp_path / "x.safetensors", {"note": "kept"})
     assert load_weights(other, tmp_path / "x.safetensors")["note"] == "kept" and equal(model, other)
+
+
+@pytest.mark.parametrize("part", ["model", "block"])
+def test_a_compiled_model_is_kept_under_its_own_names(tmp_path: Path, part: str) -> None:
+    model = GPT(GPTConfig(d_vocab=11, d_model=16, n_layers=2, n_heads=2, n_ctx=8))
+    whole = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    wrapped = model
+    if part == "block":
+        model.blocks[1] = torch.compile(model.blocks[1])
+    else:
+        wrapped = torch.compile(model)
+    assert any("_orig_mod." in name for name in wrapped.state_dict())
+    kept = open_model(save_as_run(wrapped, tmp_path / "a").path).state_dict()
+    assert kept.keys() == whole.keys() and all(torch.equal(kept[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_model_is_opened_in_the_precision_it_was_kept_in(tmp_path: Path, dtype: torch.dtype) -> None:
+    model = GPT(GPTConfig(d_vocab=11, d_model=16, n_layers=1, n_heads=2, n_ctx=8)).to(dtype)
+    assert open_model(save_as_run(model, tmp_path / "a").path).W_E.dtype == dtype
