@@ -17,12 +17,16 @@ WIDTH, TALLEST = 1200, 5000  # CSS pixels; a taller page is cut
 SCALE = 2  # device pixels a CSS pixel: sharp in print
 MARGIN = 24
 PATIENCE = 90  # seconds
-_STILL = "<style>.modebar-container{display:none!important}</style>"  # a photograph has no tools
 
 
 def renderer() -> str | None:
     """The browser that can make a picture, or None."""
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+def without_tools(html: str) -> str:
+    """The page without plotly's row of buttons: it belongs to a mouse, not into a picture."""
+    return html.replace("</head>", "<style>.modebar-container{display:none!important}</style></head>", 1)
 
 
 def photographed(html: str) -> bytes:
@@ -34,7 +38,7 @@ def photographed(html: str) -> bytes:
         )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         page, picture = Path(folder) / "page.html", Path(folder) / "page.png"
-        page.write_text(html.replace("</head>", f"{_STILL}</head>", 1), encoding="utf-8")
+        page.write_text(without_tools(html), encoding="utf-8")
         command = [
             browser, "--headless=new", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-sync",
             "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
