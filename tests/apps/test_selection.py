@@ -92,3 +92,33 @@ def test_the_prompt_goes_into_the_link_unless_it_is_long(runs: Path) -> None:
 
 def test_a_bad_checkpoint_is_refused_in_the_readers_words(runs: Path) -> None:
     assert "latest" not in said(open_page("lens", run="tiny", lang="zh", step="x"), "warning")
+
+
+def test_every_parameter_that_a_page_reads_is_known_to_links() -> None:
+    """Else a link's own parameter would be called one that no page reads; and none is listed that none reads."""
+    import re
+    from pathlib import Path
+
+    import apps
+    from apps.selection import PARAMETERS
+
+    source = "\n".join(path.read_text(encoding="utf-8") for path in Path(apps.__file__).parent.rglob("*.py"))
+    calls = r"\b(?:prepare|prepare_text|one_of|_stepped|token_from)\(\s*(?:\"(\w+)\"|([A-Z_]+))"
+    constants = dict(re.findall(r"^([A-Z_]+) = \"(\w+)\"$", source, re.MULTILINE))
+    found = {name or constants[constant] for name, constant in re.findall(calls, source)}
+    found.discard("steer_from")
+    assert found == set(PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("host", "foreign"),
+    [
+        (None, False), ("localhost", False), ("localhost:8501", False), ("LOCALHOST.:8501", False),
+        ("127.0.0.1:1", False), ("[::1]:8501", False), ("evil.example", True), ("localhost.evil.example:80", True),
+        ("localhost@evil.example", True), ("", True), ("[::2]", True), ("[", True),
+    ],
+)  # fmt: skip
+def test_only_this_machines_names_are_its_own(host: str | None, foreign: bool) -> None:
+    from apps.widgets.document import is_foreign
+
+    assert is_foreign(host) is foreign

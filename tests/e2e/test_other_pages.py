@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.server
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.screenshots import PAGES
-from tests.e2e.serving import FLAGS, PATIENCE, Server, settled
+from tests.e2e.serving import FLAGS, PATIENCE, PROJECT, Server, free_port, settled
 from tests.e2e.test_reading import open_link
 
 if TYPE_CHECKING:
@@ -88,3 +92,29 @@ def test_the_first_page_has_an_address_of_its_own(server: Server, page: Page) ->
     settled(page)
     page.get_by_role("heading", name="Train", exact=True).first.wait_for(timeout=PATIENCE)
     assert page.get_by_text("Page not found").count() == 0 and "run=tiny" in page.url
+
+
+def test_a_server_without_our_settings_refuses_other_names_itself(browser: Browser, tmp_path: Path) -> None:
+    """Started from another folder, Streamlit reads no config.toml of ours."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", str(PROJECT / "apps" / "explorer.py"), "--server.port",
+               str(port), "--server.headless", "true", "--server.address", "localhost"]  # fmt: skip
+    environment = os.environ | {"RESIDLAB_RUNS": str(tmp_path / "runs"), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+    rebound = browser.browser_type.launch(
+        executable_path=browser_path(), args=[*FLAGS, "--host-resolver-rules=MAP evil.example 127.0.0.1"]
+    )
+    try:
+        page = rebound.new_page()
+        for _ in range(600):
+            try:
+                page.goto(f"http://evil.example:{port}/?lang=en")
+                break
+            except Exception:  # not there yet
+                page.wait_for_timeout(100)
+        page.get_by_text("no name of this machine").wait_for(timeout=PATIENCE)
+        assert page.locator("button").filter(has_text="Train").count() == 0
+    finally:
+        rebound.close()
+        process.terminate()
+        process.wait(timeout=30)

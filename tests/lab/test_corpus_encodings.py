@@ -104,7 +104,7 @@ BINARY = [
 ]
 
 
-@pytest.mark.parametrize("raw, what", BINARY)
+@pytest.mark.parametrize("raw, what", BINARY, ids=[what for _, what in BINARY])
 def test_files_of_other_kinds_are_named(raw: bytes, what: str, tmp_path: Path) -> None:
     assert (no_text(raw) or "").startswith(what)
     path = tmp_path / "book.txt"

@@ -6,6 +6,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "section.look": ("Look inside", "看里面"),
     "notice.dismiss": ("Dismiss", "知道了"),
     "caveat.open": ("What am I looking at?", "这一页怎么看？"),
+    "frame.foreign": (
+        "This page was asked for as {host}, which is no name of this machine; open it as {hosts}, or name yours in server.allowedHosts.",
+        "请求这个页面时用的名字是 {host}，不是本机的名字；请用 {hosts} 打开，或把您的名字写进 server.allowedHosts。",
+    ),
     "selection.unknown": (
         "The link says {shown}, which no page reads: it changes nothing here.",
         "链接里的 {shown} 没有页面认识：在这里不起作用。",
