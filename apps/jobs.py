@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.runs import Run, fresh_run_path, list_statuses, queue, resume_training, runs_root, start_training, strict
 from lab.runs.launch import require_resumable
+from lab.training.footprint import require_memory
 
 if TYPE_CHECKING:
     from lab.training import RunConfig
@@ -55,8 +56,9 @@ def start(config: RunConfig, stem: str) -> Started:
     """Train `config` in a fresh folder named after `stem`, now or when its turn comes.
 
     The very same configuration that is being trained, or waits for it, is not started again. Raises OSError naming a
-    path that cannot be written.
+    path that cannot be written, ValueError for a model that this machine's memory cannot hold.
     """
+    require_memory(config)
     wanted = config.to_dict()
     with _starting:
         queue.ensure_dispatcher()

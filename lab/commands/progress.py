@@ -53,6 +53,13 @@ class Progress:
             self._task = self._bar.add_task("training", total=self.steps, losses="")
         return self
 
+    def plan(self, said: str) -> None:
+        """Say before the first step what the training will take."""
+        if self._bar is not None:
+            self._bar.console.print(said, markup=False, highlight=False)
+        elif not self.quiet:
+            print(said, file=self.stream, flush=True)
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -55,6 +55,9 @@ class Train:
     """The new run's folder; by default one named after corpus, preset and recipe in RESIDLAB_RUNS or ./runs."""
     seed: int = 0
     """Seed of the weights, the dropout and the order of the data."""
+    from_weights: str | None = None
+    """Begin with the weights of this run, RUN@STEP or model folder, in place of fresh ones: the model is theirs, and
+    so is the tokenizer."""
     resume: Path | None = None
     """Go on with this run from its last checkpoint. Takes no other option."""
     quiet: bool = False
@@ -81,7 +84,7 @@ def train(options: Train) -> int:
     from lab.training import train as start  # torch from here on
 
     with Progress(config.training.steps, quiet=quiet) as progress, stopping_on_interrupt(path) as interrupted:
-        run = start(config, run=path, on_step=progress, on_progress=progress.preparing)
+        run = start(config, run=path, on_step=progress, on_progress=progress.preparing, on_plan=progress.plan)
     return _report(run, interrupted)
 
 
@@ -98,15 +101,21 @@ def run_config(options: Train) -> RunConfig:
     """The typed options over the recipe over the preset."""
     from lab.training import build_run_config
 
-    data = given(options.data)
+    data, model, training = given(options.data), given(options.model), given(options.training)
+    if options.from_weights is not None:
+        training["from_weights"] = options.from_weights
+    if first := training.get("from_weights"):
+        from lab.training.initial import model_of
+
+        model = {**model_of(first), **model}
     return build_run_config(
         options.corpus,
         preset=options.preset,
         recipe=options.recipe,
         steps=options.steps,
         seed=options.seed,
-        model_overrides=given(options.model),
-        training_overrides=given(options.training),
+        model_overrides=model,
+        training_overrides=training,
         **data,
     )
 

@@ -191,8 +191,8 @@ def refusal(run: Run, problems: list[str]) -> str:
         return f"{said} Put the files back, or start a new run."
     name = f"{run.path}@{with_weights}"
     return (
-        f"{said} Put the files back, start a new run, or look at its weights as they are "
-        f"(residlab sample {name}, residlab inspect {name})."
+        f"{said} Put the files back, go on from its weights as a new run (residlab train --from-weights {name}), or "
+        f"look at them as they are (residlab sample {name}, residlab inspect {name})."
     )
 
 

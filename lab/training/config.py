@@ -90,6 +90,7 @@ class TrainingConfig:
     compile: bool = False  # torch.compile the forward pass
     log_every: int = 10  # steps between lines of metrics
     eval_every: int = 250  # steps between evaluations of the whole validation split
+    eval_tokens: int | None = 1_000_000  # validation tokens that are scored, from its beginning; None: all
     checkpoint_every: int = 500  # steps between checkpoints, after the early ones
     checkpoint_early: bool = True  # also at 0, 1, 2, 4, ... 512: circuits form early
     optimizer_history: int = 2  # newest checkpoints that keep the optimizer's state; older ones keep the weights
@@ -97,6 +98,7 @@ class TrainingConfig:
     sample_tokens: int = 128  # tokens of a sample
     sample_prompt: str | None = None  # None: the beginning of the validation split
     sample_temperature: float = 0.8  # of the samples: below 1 safer, above 1 wilder
+    from_weights: str | None = None  # begin with the weights of this run, RUN@STEP or model; None: fresh ones
     dynamics: bool = True  # record norms and head scores at checkpoints
     divergence_factor: float = 3.0  # a loss this many times that of a uniform guess counts as exploded
     divergence_patience: int = 10  # exploded steps in a row that end the run; 0: only a non-finite loss does
@@ -281,6 +283,10 @@ def _training_problems(config: TrainingConfig) -> list[Problem]:
     require("grad_clip", clip is None or (_number(clip) and clip > 0), "None or a finite number above 0")
     prompt = config.sample_prompt
     require("sample_prompt", prompt is None or (isinstance(prompt, str) and prompt != ""), "None or a text")
+    scored = config.eval_tokens
+    require("eval_tokens", scored is None or (_whole(scored, 1)), "None or a whole number from 1")
+    first = config.from_weights
+    require("from_weights", first is None or (isinstance(first, str) and first.strip() != ""), "None or a model")
     hints = get_type_hints(TrainingConfig)
     for name in ("optimizer", "schedule", "precision", "device"):
         choices = get_args(hints[name])

@@ -75,13 +75,19 @@ def token_losses(model: GPT, ids: np.ndarray, *, hits: bool = False) -> tuple[np
     return losses, right
 
 
-def evaluate(model: GPT, data: TrainingData) -> Evaluation:
-    """The validation loss of `model`, over the whole split, whatever else there is to say about this corpus."""
+def evaluate(model: GPT, data: TrainingData, most: int | None = None) -> Evaluation:
+    """The validation loss of `model`, whatever else there is to say about this corpus.
+
+    Over the whole split, or over its first `most` tokens where it is longer: a tenth of a large text would take longer
+    to score than many steps of training. Bits per byte are then those of the split's mean number of bytes per token.
+    """
     mask = data.corpus.loss_mask("validation")
-    losses, right = token_losses(model, data.validation, hits=mask is not None)
+    ids = data.validation if most is None else data.validation[: most + 1]
+    losses, right = token_losses(model, ids, hits=mask is not None)
     total, count = float(losses.sum()), len(losses)
-    bpb = total / (math.log(2) * data.validation_bytes) if data.validation_bytes else None
-    if mask is None or not mask[1:].any():
+    scored = None if data.validation_bytes is None else data.validation_bytes * count / (len(data.validation) - 1)
+    bpb = total / (math.log(2) * scored) if scored else None
+    if mask is None or not mask[1 : count + 1].any():
         return Evaluation(total / count, bpb, count)
-    follows = mask[1:]
+    follows = mask[1 : count + 1]
     return Evaluation(total / count, bpb, count, float(losses[follows].mean()), float(right[follows].mean()))

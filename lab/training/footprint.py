@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import warnings
 
 from lab.training.config import RunConfig
-from model.accounting import count_parameters, format_bytes, format_count, memory
+from model.accounting import count_parameters, flops_per_token, format_bytes, format_count, format_flops, memory
+
+
+def plan(config: RunConfig) -> str:
+    """What a training is about to take, in a sentence: parameters, tokens, arithmetic, memory. d_vocab is known."""
+    training, model = config.training, config.model
+    tokens = training.steps * training.batch_size * model.n_ctx
+    need = memory(model, training.batch_size, optimizer=training.optimizer)
+    return (
+        f"{format_count(count_parameters(model).total)} parameters, {training.steps:,} steps, "
+        f"{format_count(tokens)} tokens, {format_flops(tokens * flops_per_token(model))}, about "
+        f"{format_bytes(need.training)} of memory"
+    )
 
 
 def require_memory(config: RunConfig, *, processes: int = 1, total: int | None = None) -> None:
@@ -15,7 +28,7 @@ def require_memory(config: RunConfig, *, processes: int = 1, total: int | None =
     import psutil
 
     training = config.training
-    if training.device != "cpu":
+    if training.device == "cuda" or (training.device == "auto" and shutil.which("nvidia-smi")):
         return
     need = memory(config.model, max(1, training.batch_size // processes), optimizer=training.optimizer)
     kept = need.weights + need.gradients + need.optimizer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,13 @@ from lab.runs import Run, RunLock, RunNotFoundError, require_resumable, write_js
 from lab.training.config import RunConfig
 from lab.training.data import TrainingData, prepare_data
 from lab.training.distributed import World, world
-from lab.training.footprint import require_memory
+from lab.training.footprint import plan, require_memory
 from lab.training.recipe import build_run_config
 from lab.training.sampling import prompt_ids
 
 if TYPE_CHECKING:
     from lab.corpora import Corpus
-    from lab.tokenizers import OnProgress
+    from lab.tokenizers import OnProgress, Tokenizer
     from lab.training.trainer import OnStep
 
 
@@ -27,6 +27,7 @@ def train(
     run: str | os.PathLike[str] | Run,
     on_step: OnStep | None = None,
     on_progress: OnProgress | None = None,
+    on_plan: Callable[[str], None] | None = None,
     corpus: Corpus | None = None,
     **options: Any,
 ) -> Run:
@@ -38,6 +39,7 @@ def train(
     run:     the folder to make; one that holds a run already is refused, never overwritten.
     on_step: called with each line of metrics (a mapping with step, train_loss, val_loss, seconds, ...).
     on_progress: called while a long text is read and encoded, with what is done and which share of it is.
+    on_plan: called before the first step with what it will take: parameters, tokens, arithmetic, memory.
     corpus:  an open corpus to use instead of opening `config.data.corpus`.
 
     Everything that can be wrong with the data is found before the folder is made. Whether it ended `done`,
@@ -50,14 +52,34 @@ def train(
         raise TypeError(f"{', '.join(options)} belong in the RunConfig that was given")
     folder = run if isinstance(run, Run) else Run(run)
     with world(config.training.device) as here:
-        data = prepare_data(config, corpus=corpus, on_progress=on_progress)
+        tokenizer = _source_tokenizer(config)
+        data = prepare_data(config, tokenizer=tokenizer, corpus=corpus, on_progress=on_progress)
         resolved = resolve(config, data, here)
         if here.main:
             require_memory(resolved, processes=here.size)
+            if on_plan is not None:
+                on_plan(plan(resolved))
             folder.create(resolved.to_dict())
         here.wait()
         execute(folder, data=data, here=here, on_step=on_step)
     return folder
+
+
+def _source_tokenizer(config: RunConfig) -> Tokenizer | None:
+    """The tokenizer of the weights a run starts from, whose model must be the run's; None for fresh weights."""
+    reference = config.training.from_weights
+    if reference is None:
+        return None
+    from lab.training.initial import open_source, require_same_model
+
+    source = open_source(reference)
+    if config.data.tokenizer != "auto":
+        raise ValueError(
+            f"weights of {reference} come with a tokenizer of their own; leave data.tokenizer at 'auto', not "
+            f"{config.data.tokenizer!r}"
+        )
+    require_same_model(source.config, config.model.replace(d_vocab=source.config.d_vocab), reference)
+    return source.tokenizer
 
 
 def resume(run: str | os.PathLike[str] | Run, *, on_step: OnStep | None = None, corpus: Corpus | None = None) -> Run:

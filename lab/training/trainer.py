@@ -109,6 +109,7 @@ class Trainer:
         self._status("running")
         with self._signals:
             if not resumed:
+                self._first_weights()
                 self._between_steps()  # what is due at step 0
             while self.progress.step < self.training.steps:
                 pause, stop = self._requests()
@@ -121,6 +122,16 @@ class Trainer:
                 self._between_steps()
         self._finish("done")
         return "done"
+
+    def _first_weights(self) -> None:
+        """At step 0: the weights of another model, where the run asks for them."""
+        if self.training.from_weights is None:
+            return
+        from lab.training.initial import start_from
+
+        digest = start_from(self.model, self.training.from_weights)
+        if self.world.main:
+            self.run.event("weights", of=self.training.from_weights, sha256=digest)
 
     def _step(self) -> None:
         """One update of the weights.
@@ -191,7 +202,9 @@ class Trainer:
         if not self.world.main:
             return
         last = step == training.steps
-        evaluation = evaluate(self.model, self.data) if step % training.eval_every == 0 or last else None
+        evaluation = (
+            evaluate(self.model, self.data, training.eval_tokens) if step % training.eval_every == 0 or last else None
+        )
         improved = evaluation is not None and self._note_best(evaluation)
         if evaluation is not None or step % training.log_every == 0:
             self._line(evaluation)
