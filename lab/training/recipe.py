@@ -141,9 +141,9 @@ def build_run_config(
     if "warmup_steps" not in training_overrides and isinstance(training["steps"], int):
         training["warmup_steps"] = max(0, min(training["warmup_steps"], training["steps"] // 10))
     if isinstance(first := training.get("from_weights"), str):
-        path, at, step = first.partition("@")
-        if Path(path).expanduser().exists():  # as the corpus: from any folder
-            training["from_weights"] = f"{Path(path).expanduser().resolve()}{at}{step}"
+        name, at, step = first.partition("@")
+        if Path(name).expanduser().exists():  # as the corpus: from any folder
+            training["from_weights"] = f"{Path(name).expanduser().resolve()}{at}{step}"
     return RunConfig(
         model=model,
         data=DataConfig(corpus, tokenizer, corpus_seed, corpus_size),
