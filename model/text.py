@@ -56,6 +56,9 @@ class TextMethods:
                 f"attention_mask is {list(attention_mask.shape)}; tokens are {list(tokens.shape)}: "
                 "it needs a row each and a column for every cached and new position."
             )
+        if attention_mask is not None and bool(((attention_mask != 0) & (attention_mask != 1)).any()):
+            other = attention_mask[(attention_mask != 0) & (attention_mask != 1)].flatten()[0].item()
+            raise ValueError(f"attention_mask holds {other}; it is 1 for a token and 0 for padding, or True and False.")
 
     def _encode(self, text: str) -> list[int]:
         if self.tokenizer is None:

@@ -81,3 +81,18 @@ def test_token_texts_are_those_of_the_text() -> None:
     assert model.to_str_tokens("Tom went today") == ["Tom", " went", " to", "day"]
     model.tokenizer = ByteTokenizer()
     assert model.to_str_tokens("aé") == ["a", "\ufffd", "\ufffd"]
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, float("nan"), float("inf"), 255])
+def test_a_mask_holds_0_and_1_only(value: float) -> None:
+    import torch
+
+    from model import GPT, GPTConfig
+
+    model = GPT(GPTConfig(d_vocab=9, n_ctx=8, d_model=16, n_layers=1, n_heads=2))
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    mask = torch.full((1, 4), value)
+    with pytest.raises(ValueError, match="attention_mask holds"):
+        model(tokens, attention_mask=mask)
+    for ones in (torch.ones(1, 4), torch.ones(1, 4, dtype=torch.uint8), torch.ones(1, 4, dtype=torch.bool)):
+        assert torch.equal(model(tokens, attention_mask=ones), model(tokens))
