@@ -13,7 +13,7 @@ from dataclasses import dataclass
 ENCODINGS = (
     "utf-8", "utf-16", "utf-32", "cp1252", "latin-1", "cp1250", "iso8859-2", "cp1251", "koi8-r", "cp1253", "cp1254",
     "cp1255", "cp1256", "gb18030", "big5", "shift_jis", "euc_jp", "euc_kr", "cp949", "utf-16-le", "utf-16-be",
-    "utf-32-le", "utf-32-be",
+    "utf-32-le", "utf-32-be", "iso2022_jp", "iso2022_kr", "hz",
 )  # fmt: skip
 """What a text can be read in, by Python's names; of two that read a text alike the first is named."""
 
@@ -115,6 +115,9 @@ def candidates(raw: bytes | bytearray | memoryview) -> list[Candidate]:
     wide = _wide(bytes(view[:SAMPLE]))
     if wide is not None:
         return [Candidate(wide, _preview(bytes(view[:SAMPLE]), wide))]
+    seven = seven_bit(bytes(view[:SAMPLE]))
+    if seven is not None:
+        return [Candidate(seven, _preview(bytes(view[:SAMPLE]), seven))]
     if is_utf8(view):
         return [Candidate("utf-8", _preview(bytes(view[:SAMPLE]), "utf-8"))]
     sample = _sample(view)
@@ -124,6 +127,25 @@ def candidates(raw: bytes | bytearray | memoryview) -> list[Candidate]:
             other = _detected(sample[:-cut])
             found = other if set(other[:1]) & set(_SEVERAL_BYTES) else found
     return [Candidate(encoding, _preview(sample, encoding)) for encoding in found]
+
+
+def seven_bit(raw: bytes) -> str | None:
+    """The encoding of bytes that are all ASCII but switch to Chinese, Japanese or Korean characters with escapes."""
+    escapes = {
+        "iso2022_jp": rb"\x1b\$[B@]", "iso2022_kr": rb"\x1b\$\)C", "hz": rb"(~\{[!-~]+~\}[\s\S]*?){3}",
+    }  # fmt: skip
+    if not raw.isascii():
+        return None
+    for encoding, pattern in escapes.items():
+        if re.search(pattern, raw):
+            last = raw.rfind(b"\n") + 1 or len(raw)  # a block may end inside an escape
+            try:
+                text = raw[:last].decode(encoding)
+            except UnicodeDecodeError:
+                continue
+            if not text.isascii():
+                return encoding
+    return None
 
 
 def is_utf8(raw: bytes | bytearray | memoryview) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab.corpora.base import Corpus, CorpusInfo, split_by_position
-from lab.corpora.encodings import byte_order_mark, candidates, no_text
+from lab.corpora.encodings import SAMPLE, byte_order_mark, candidates, no_text, seven_bit
 from lab.corpora.text import Utf8Text, byte_of_character, count_characters
 from lab.tokenizers import OnProgress
 from model.pretrained.files import require_regular
@@ -20,6 +20,10 @@ TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".tex", ".csv", ".tsv", ".json"
 TABLE_SUFFIXES = (".parquet", ".arrow")
 _BLOCK = 1 << 22  # bytes read at a time
 _ICONV = {"latin-1": "ISO-8859-1", "iso8859-2": "ISO-8859-2", "euc_jp": "EUC-JP", "euc_kr": "EUC-KR"}
+
+
+class OnlyWhiteSpace(ValueError):
+    """A text file with nothing to learn from; in a folder it is left out, as an empty one is."""
 
 
 def open_path(path: str | Path, size: int | None = None, on_progress: OnProgress | None = None) -> Corpus:
@@ -102,7 +106,7 @@ def read_file(
             notes.append(f"{path.name}: only the first {size:,} characters are used")
     if not any(str(raw[at : at + _BLOCK], "utf-8", "ignore").strip() for at in range(0, len(raw), _BLOCK)):
         characters = len(str(raw, "utf-8", "ignore"))
-        raise ValueError(f"{path} holds only white space ({characters:,} characters). Give a file with text in it")
+        raise OnlyWhiteSpace(f"{path} holds only white space ({characters:,} characters). Give a file with text in it")
     _refuse_records(raw, path)
     return raw, notes
 
@@ -142,6 +146,12 @@ def _require_text(raw: bytearray, path: Path, cut_short: bool) -> None:
         raise ValueError(
             f"{path} is not a text file: {raw[:8192].count(0):,} of its first {min(len(raw), 8192):,} bytes are zero. "
             f"Give a UTF-8 text file"
+        )
+    seven = seven_bit(bytes(raw[:SAMPLE]))
+    if seven is not None:
+        name = seven.upper().replace("_", "-")
+        raise ValueError(
+            f"{path} looks like {name}, not UTF-8 ({candidates(raw)[0].preview!r}). {_convert(path, name)}"
         )
     decoder = codecs.getincrementaldecoder("utf-8")()
     for at in range(0, len(raw), _BLOCK):
@@ -237,7 +247,11 @@ def _read_folder(
         if left is not None and left <= 0:
             notes.append(f"only the first {size:,} characters are used")
             break
-        text, said = read_file(path, left, on_progress)
+        try:
+            text, said = read_file(path, left, on_progress)
+        except OnlyWhiteSpace:
+            notes.append(f"{path.relative_to(folder)}: only white space, left out")
+            continue
         is_whole = left is None or count_characters(text) < left or path.stat().st_size <= len(text)
         if not text.endswith(b"\n"):
             text += b"\n"

@@ -181,3 +181,36 @@ def test_a_size_beyond_memory_is_refused() -> None:
     for size in (10**20, 10**10):
         with pytest.raises(ValueError, match=f"corpus size is {size}; at most"):
             open_corpus("stories", size=size)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("iso2022_jp", "昔々あるところに、おじいさんとおばあさんがいました。\n"),
+        ("iso2022_kr", "옛날 옛적에 호랑이가 담배 피우던 시절에\n"),
+        ("hz", "从前有一座山，山上有一座庙。\n庙里有个老和尚。\n他在讲故事。\n"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 300])
+def test_seven_bit_encodings_are_not_learned_as_ascii(encoding: str, text: str, times: int, tmp_path: Path) -> None:
+    raw = (text * times).encode(encoding)
+    assert raw.isascii()
+    assert candidates(raw)[0].encoding == encoding and text[:8] in candidates(raw)[0].preview
+    (tmp_path / "book.txt").write_bytes(raw)
+    with pytest.raises(ValueError, match=rf"looks like {encoding.upper().replace('_', '-')}"):
+        open_corpus(tmp_path / "book.txt")
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31mred\x1b[0m text of a terminal\n" * 9, "if (~{a} & ~{b}) { return ~{c}; }\n" * 9]
+)
+def test_escapes_of_terminals_and_code_are_text(text: str, tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(text)
+    assert open_corpus(tmp_path / "log.txt").text == text
+
+
+def test_a_file_of_white_space_is_left_out_of_a_folder(tmp_path: Path) -> None:
+    for name, text in (("a.txt", "one day\n" * 9), ("b.txt", "\n \n"), ("c.txt", "two\n" * 9)):
+        (tmp_path / name).write_text(text)
+    corpus = open_corpus(tmp_path)
+    assert "b.txt: only white space, left out" in corpus.notes and "two" in corpus.text
