@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.runs import Run, read_json, to_json
+from lab.runs.checkpoints import DIGESTS, OWN_DIGEST
 from tests.faults.trials import said_by
 
 TEXT = "the cat sat on the mat. a dog ran to the cat, and the cat ran up a tree.\n" * 60
@@ -83,11 +84,12 @@ def difference(path: Path, whole: dict[str, Any]) -> str | None:
 
 
 def _timeless(row: dict[str, Any]) -> dict[str, Any]:
-    # A file's digest goes with the order of its header, which is not fixed: its tensors are compared instead.
+    # The digest of a file of tensors goes with the order of its header, which is not fixed, and a state's own with its
+    # times: the tensors and the state's values are compared instead.
     return {name: value for name, value in row.items() if name not in TIMES and name not in _DIGESTS}
 
 
-_DIGESTS = ("model_sha256", "optimizer_sha256", "files")
+_DIGESTS = (DIGESTS, OWN_DIGEST)
 
 
 def _tensors(path: Path) -> str | None:
