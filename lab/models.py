@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.runs import Run, RunNotFoundError, find_run, read_json
 from lab.runs.checkpoints import require_digest
+from lab.runs.folder import folder_step
 
 if TYPE_CHECKING:
     import torch
@@ -180,7 +181,7 @@ def _mention_newer(checkpoint: Path) -> None:
     empty = [
         folder.name
         for folder in sorted(checkpoint.parent.glob("step_*"))
-        if folder.name > checkpoint.name and folder.name[5:].isdigit() and not (folder / WEIGHTS).is_file()
+        if folder.name > checkpoint.name and folder_step(folder.name) and not (folder / WEIGHTS).is_file()
     ]
     if empty:
         warnings.warn(

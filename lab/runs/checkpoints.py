@@ -7,13 +7,12 @@ file is read, by whoever reads it.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lab.runs.files import read_json, read_lines, require_regular, to_json
-from lab.runs.folder import Run, step_folder
+from lab.runs.files import has_kind, read_json, read_lines, require_regular, to_json
+from lab.runs.folder import Run, folder_step
 
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 LINE_FILES = ("metrics", "samples", "dynamics")
@@ -51,11 +50,11 @@ def require_digest(path: Path) -> None:
 
 def is_step(value: Any) -> bool:
     """Whether a value of a JSON file is a number of steps: whole, from 0."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return has_kind(value, int) and bool(value >= 0)
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return has_kind(value, float)
 
 
 def _maybe(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -106,7 +105,7 @@ def read_state(folder: Path, step: int, last_step: int) -> dict[str, Any]:
         if name not in state:
             raise ValueError(f"{path} lacks {name!r}")
         if not holds(state[name]):
-            raise ValueError(f"{path}: {name} is {state[name]!r}; it must be {rule}")
+            raise ValueError(f"{path}: {name} is {repr(state[name])[:60]}; it must be {rule}")
     if state["step"] != step or step > last_step:
         raise ValueError(f"{path} is of step {state['step']}, in the folder of step {step} of {last_step}")
     if OWN_DIGEST in state and state[OWN_DIGEST] != _digest_of(state):
@@ -143,14 +142,14 @@ def step_folders(run: Run) -> dict[int, Path]:
     """Every folder that has the name of a checkpoint, whatever is left in it, the newest first."""
     parent = run.path / "checkpoints"
     found = parent.glob("step_*") if parent.is_dir() else ()
-    steps = {int(path.name[5:]): path for path in found if path.is_dir() and path.name[5:].isdecimal()}
-    return {step: steps[step] for step in sorted(steps, reverse=True) if steps[step].name == step_folder(step)}
+    steps = ((folder_step(path.name), path) for path in found if path.is_dir())
+    return dict(sorted(((step, path) for step, path in steps if step is not None), reverse=True))
 
 
 def has_begun(run: Run) -> bool:
     """Whether anything is left of steps that a run has made, so that to begin at step 0 would lose it."""
     lines = (line for name in (*LINE_FILES, "events") for line in read_lines(run.path / f"{name}.jsonl"))
-    return bool(step_folders(run)) or any(line_step(line) > 0 for line in lines)
+    return bool(step_folders(run)) or run.status().step > 0 or any(line_step(line) > 0 for line in lines)
 
 
 def line_step(line: Mapping[str, Any]) -> int:

@@ -168,7 +168,7 @@ def has_kind(value: Any, kind: type) -> bool:
     if kind in (int, float):
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
             return False
-        return math.isfinite(value) and (isinstance(value, float) or abs(value) <= LARGEST)
+        return math.isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST
     return isinstance(value, kind)
 
 

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 CONTROLS = ("stop", "pause")
 MODELS = "models"
 
-_NUMBERS = ("tokens", "seconds", "wall_seconds", "train_loss", "val_loss", "val_bpb", "lr", "grad_norm")
-_STEP_FOLDER = re.compile(r"step_(\d{6,})")
+_NUMBERS = (
+    "tokens", "seconds", "wall_seconds", "train_loss", "val_loss", "val_bpb", "val_task_loss", "val_accuracy", "lr",
+    "muon_lr", "grad_norm", "clipped",
+)  # fmt: skip
+_STEP_FOLDER = re.compile(r"step_([0-9]{6,})")
 
 
 class RunExistsError(FileExistsError):
@@ -138,6 +141,7 @@ class Run:
             record
             for record in read_lines(self.path / f"{name}.jsonl")
             if has_kind(record.get("step"), int)
+            and record["step"] >= 0
             and all(record.get(field) is None or has_kind(record[field], kind) for field, kind in kinds.items())
         ]
 
@@ -163,8 +167,8 @@ class Run:
         folder = self.path / "checkpoints"
         if not folder.is_dir():
             return []
-        matches = ((entry, _STEP_FOLDER.fullmatch(entry.name)) for entry in folder.iterdir())
-        return sorted(int(m.group(1)) for entry, m in matches if m and os.path.isfile(entry / "model.safetensors"))
+        found = ((entry, folder_step(entry.name)) for entry in folder.iterdir())
+        return sorted(s for entry, s in found if s is not None and os.path.isfile(entry / "model.safetensors"))
 
     def checkpoint_path(self, step: int | str | None = None) -> Path:
         """The folder of a checkpoint: a step, "best", or "latest" / None. RunNotFoundError names what there is."""
@@ -278,6 +282,13 @@ class Run:
 def step_folder(step: int) -> str:
     """Folder name of a checkpoint, e.g. step_000500."""
     return f"step_{step:06d}"
+
+
+def folder_step(name: str) -> int | None:
+    """The step whose checkpoint has this folder name; None for every other name, one with more or fewer zeros too."""
+    match = _STEP_FOLDER.fullmatch(name)
+    step = int(match[1]) if match else None
+    return step if step is not None and step_folder(step) == name else None
 
 
 def runs_root() -> Path:

@@ -6,7 +6,7 @@ fields.
 """
 
 import dataclasses
-import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
@@ -218,7 +218,7 @@ def _whole(value: Any, least: int) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 _COUNTS = (

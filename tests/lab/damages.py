@@ -60,12 +60,12 @@ def _folder(name: str) -> Damage:
 
 DEEP, DIGITS = "[" * 200_000, '{"step": ' + "9" * 5000 + "}"
 WRONG: dict[str, Any] = {
-    "step": ["abc", [1], {}, -1, 1.5, 1e300, True, float("nan"), float("inf"), 2**70],
-    "max_steps": ["abc", [1], -5, float("nan"), float("inf")],
-    "heartbeat": ["x", [1], float("inf"), -1.0, {}],
+    "step": ["abc", [1], {}, -1, 1.5, 1e300, True, float("nan"), float("inf"), 2**70, 10**400],
+    "max_steps": ["abc", [1], -5, float("nan"), float("inf"), 10**400],
+    "heartbeat": ["x", [1], float("inf"), -1.0, {}, 10**400, -(10**400)],
     "state": ["weird", 3, ["done"], {}],
     "error": [3, ["x"]],
-    "pid": ["x", [1], -3, 1.5],
+    "pid": ["x", [1], -3, 1.5, 10**400],
     "process": [3],
     "host": [[]],
 }
@@ -85,6 +85,8 @@ LINES: dict[str, str | bytes] = {
     "lists": '{"step": [1], "val_loss": [2], "train_loss": {}, "text": {}, "event": []}\n',
     "nested": '{"step": 1, "val_loss": "2.5", "text": 7, "prompt": [], "induction": [["a"]], "grad_norm": {}}\n',
     "huge": '{"step": 99999999999999999999999, "val_loss": 1e999, "induction": [[1e999]]}\n',
+    "beyond a float": f'{{"step": 1{"0" * 400}, "val_loss": 1{"0" * 400}, "induction": 1{"0" * 400}}}\n',
+    "negative": '{"step": -5, "val_loss": 1.0, "text": "a", "prompt": "b", "induction": 0.5}\n',
     "no step": '{"val_loss": 1.0, "text": "a", "event": "imported"}\n',
     "bytes": b"\xff\xfe\x00\n",
     "empty": "",
@@ -100,6 +102,10 @@ CONFIGS: dict[str, Any] = {
     },
     "nulls": {"model": None, "data": None, "training": None},
 }
+METRICS = (
+    "tokens", "seconds", "wall_seconds", "train_loss", "val_loss", "val_bpb", "val_task_loss", "val_accuracy", "lr",
+    "muon_lr", "grad_norm", "clipped",
+)  # fmt: skip
 LINE_FILES = ("metrics.jsonl", "samples.jsonl", "dynamics.jsonl", "events.jsonl")
 STATUS = "status.json"
 DAMAGES: dict[str, Damage] = {
@@ -113,6 +119,15 @@ DAMAGES: dict[str, Damage] = {
         for file in (STATUS, "config.json", "best.json", "provenance.json")
         for kind, text in TEXTS.items()
     },
+    **{
+        f"best.json {name}": _text("best.json", json.dumps({"step": 10, "val_loss": 2.0, name: 10**400}))
+        for name in ("step", "val_loss")
+    },
+    **{
+        f"metrics.jsonl {name} beyond a float": _text("metrics.jsonl", json.dumps({"step": 11, name: 10**400}))
+        for name in METRICS
+    },
+    "config steps beyond a float": _text("config.json", json.dumps({"training": {"steps": 10**400}})),
     **{f"{file} {kind}": _text(file, text) for file in LINE_FILES for kind, text in LINES.items()},
     **{f"config {kind}": _text("config.json", json.dumps(value)) for kind, value in CONFIGS.items()},
     **{f"{file} fifo": _fifo(file) for file in (STATUS, *LINE_FILES)},

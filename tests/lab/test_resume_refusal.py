@@ -21,7 +21,7 @@ from lab import Run, open_model
 from lab.cli import main
 from lab.models import ModelFileError
 from lab.runs import RunNotFoundError, keep_lines, queue, require_resumable, resume_training, write_json
-from lab.runs.checkpoints import step_folders
+from lab.runs.checkpoints import STATE_VALUES, step_folders
 from lab.training import RunConfig, build_run_config, resume, train
 from lab.training.restore import SET_BACK
 
@@ -150,6 +150,9 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         "model.safetensors and optimizer.safetensors",
     ),
     "no checkpoints": (lambda run: shutil.rmtree(run.path / "checkpoints"), "none left"),
+    "neither checkpoints nor lines": (
+        lambda run: [shutil.rmtree(run.path / "checkpoints"), *map(Path.unlink, run.path.glob("*.jsonl"))], "none left",
+    ),
     "checkpoints emptied": (
         lambda run: [shutil.rmtree(folder) for folder in step_folders(run).values()], "none left",
     ),
@@ -161,6 +164,11 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
     "state changed": (each(STATE, lambda p: p.write_text(p.read_text().replace('"clipped": 0', '"clipped": 1'))),
                       "was changed after it was written"),
     "schema of tomorrow": (each(STATE, edited(schema_version=2)), "schema_version 2"),
+    **{
+        f"{name} beyond a float": (each(STATE, edited(**{name: value})), f"{name} is ")
+        for name in STATE_VALUES
+        for value in ([[10**400]] if name == "losses" else [10**400])
+    },
     "no schema": (each(STATE, edited(schema_version="drop")), "schema_version None"),
     "step 1e308": (each(STATE, edited(step=1e308)), "step is 1e+308; it must be a whole number"),
     "step a text": (each(STATE, edited(step="9")), "step is '9'"),
@@ -265,6 +273,14 @@ def test_a_run_that_made_no_step_begins_again(text: Path, tmp_path: Path) -> Non
     run = Run(tmp_path / "a").create(config(text).to_dict())
     run.write_status("stopped", 0, 12, process=None)
     assert resume(run).status().state == "done"
+
+
+@pytest.mark.parametrize("name", ["step_9", "step_0000009", "step_\u0660\u0660\u0660\u0660\u0660\u0669"])
+def test_a_copy_beside_a_checkpoint_does_not_hide_it(stopped: Run, name: str) -> None:
+    shutil.copytree(stopped.checkpoint_path(9), stopped.path / "checkpoints" / name)
+    require_resumable(stopped)
+    resume(stopped)
+    assert next(e["step"] for e in stopped.events() if e["event"] == "resume") == 9
 
 
 def test_without_optimizer_history_nothing_is_kept_and_resume_says_so(text: Path, tmp_path: Path) -> None:

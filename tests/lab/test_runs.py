@@ -35,6 +35,7 @@ from lab.runs import (
     run_path,
     write_json,
 )
+from lab.runs.checkpoints import step_folders
 from lab.runs.process import process_record
 
 CONFIG: dict[str, Any] = {"schema_version": 1, "training": {"steps": 10, "threads": 1}}
@@ -327,8 +328,15 @@ def test_only_whole_checkpoints_count(tmp_path: Path) -> None:
     for name in ("step_000010", "step_000002", "step_1000000", ".step_000020.77.tmp", "other"):
         (run.path / "checkpoints" / name).mkdir()
         (run.path / "checkpoints" / name / "model.safetensors").touch()
+    arabic = "step_\u0660\u0660\u0660\u0660\u0661\u0660"
+    for name in ("step_10", "step_0000010", "step_-00010", "step_01000000", arabic):
+        (run.path / "checkpoints" / name).mkdir()  # copied by hand beside the checkpoint of the same number
+        (run.path / "checkpoints" / name / "model.safetensors").touch()
     (run.path / "checkpoints" / "step_000030").mkdir()  # empty
     assert run.checkpoints() == [2, 10, 1_000_000]
+    assert [(step, path.name) for step, path in step_folders(run).items()] == [
+        (1_000_000, "step_1000000"), (30, "step_000030"), (10, "step_000010"), (2, "step_000002"),
+    ]  # fmt: skip
     assert run.checkpoint_path().name == "step_1000000" and run.checkpoint_path(2).name == "step_000002"
     assert run.checkpoint_path("10").name == "step_000010"
     with pytest.raises(RunNotFoundError, match="it has: 2, 10, 1000000"):

@@ -12,7 +12,7 @@ import pytest
 
 from lab.cli import DONE, main
 from lab.runs import Run, list_runs, list_statuses, queue
-from tests.lab.damages import DAMAGES, as_nobody
+from tests.lab.damages import DAMAGES, METRICS, as_nobody
 
 CONFIG = {"schema_version": 1, "model": {}, "data": {"corpus": "stories"}, "training": {"steps": 10, "threads": 1}}
 
@@ -66,6 +66,9 @@ def test_damaged_lines_are_passed_over_and_whole_ones_kept(root: Path) -> None:
             "[" * 90_000,
             '{"step": 12, "val_loss": ' + "1" * 5000 + "}",
             '{"step": true}',
+            '{"step": -5, "val_loss": 0.5}',
+            *(json.dumps({"step": 11, name: number}) for name in METRICS for number in (10**400, -(10**400))),
+            json.dumps({"step": 10**400, "val_loss": 0.5}),
             '{"step": 13, "val_loss": 1.5}',
         ):
             file.write(line + "\n")

@@ -31,6 +31,8 @@ def fields_of(error: pytest.ExceptionInfo[ConfigError]) -> tuple[str, ...]:
         ({"batch_size": -1}, "batch_size", "-1"),
         ({"threads": 0}, "threads", "at least 1"),
         ({"lr": float("nan")}, "lr", "finite number above 0"),
+        ({"lr": 10**400}, "lr", "finite number above 0"),
+        ({"grad_clip": 10**400}, "grad_clip", "finite number above 0"),
         ({"lr": 0}, "lr", "above 0"),
         ({"muon_lr": "fast"}, "muon_lr", "'fast'"),
         ({"betas": (0.9, 1.0)}, "betas", "below 1"),
