@@ -68,13 +68,18 @@ def _shown(character: str) -> str:
     return character if is_kept else repr(character)[1:-1]
 
 
+def one_line(text: str) -> str:
+    """A text as it may be printed: line breaks, escapes and the like by name, so that it stays where it is put."""
+    return "".join(map(_shown, text))
+
+
 def print_lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table of plain lines, a row each and never wrapped; columns that begin with ">" stand to the right."""
     from rich.cells import cell_len
 
     right = [heading.startswith(">") for heading in headings]
     table = [[heading.removeprefix(">") for heading in headings], *rows]
-    table = [["".join(map(_shown, cell)) for cell in row] for row in table]
+    table = [[one_line(cell) for cell in row] for row in table]
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = []

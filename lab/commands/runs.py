@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from lab.commands.console import print_json, print_lines
+from lab.commands.console import one_line, print_json, print_lines
 
 if TYPE_CHECKING:
     from lab.runs import Run
@@ -73,7 +73,7 @@ def _require_readable(root: Path) -> None:
 
 
 def _passed_over(sentence: str) -> None:
-    print(f"residlab runs: {sentence}", file=sys.stderr)
+    print(one_line(f"residlab runs: {sentence}"), file=sys.stderr)
 
 
 def pause(options: Pause) -> int:
@@ -144,7 +144,7 @@ def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     print_lines(headings, cells)
     for row in rows:
         if row["state"] == "failed" and row["error"]:
-            print(f"{row['run']}: {row['error']}", file=sys.stderr)
+            print(one_line(f"{row['run']}: {row['error']}"), file=sys.stderr)
 
 
 def _loss(value: float | None) -> str:

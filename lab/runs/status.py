@@ -17,7 +17,7 @@ ACTIVE_STATES = ("queued", "running", "paused")
 
 ENDED_SILENTLY = "the process ended without saying so"
 START_GRACE = 60.0  # seconds a queued run may take until its process has written its own number down
-REMOTE_GRACE = 120.0  # seconds without a heartbeat after which a run of another machine is taken for dead
+REMOTE_GRACE = 120.0  # seconds without a heartbeat after which a process that cannot be looked up is taken for dead
 
 
 @dataclass(frozen=True)
@@ -128,4 +128,6 @@ def _alive(record: Mapping[str, Any]) -> bool:
     if record.get("host") not in (None, socket.gethostname()):
         return age < REMOTE_GRACE
     identity = process_identity(pid)
-    return identity is not None and record.get("process") in (None, identity)
+    if record.get("process") is None:  # the number alone may be another process's by now: a sign of life is needed too
+        return identity is not None and age < REMOTE_GRACE
+    return bool(record["process"] == identity)

@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lab.models import ModelFileError, load_weights, save_weights
 from lab.runs import Run, step_folder, write_json
@@ -23,13 +23,20 @@ from lab.runs.checkpoints import (
     signed_state,
 )
 from lab.runs.files import sync_directory, sync_file
-from lab.training.config import TrainingConfig
+from lab.training.config import RunConfig, TrainingConfig
 
 if TYPE_CHECKING:
     from lab.training.optimizers import Optimizers
     from model import GPT
 
 LAST_EARLY_STEP = 512
+SETTINGS = "settings"
+_FREE = {
+    "steps", "device", "threads", "compile", "log_every", "eval_every", "eval_tokens", "checkpoint_every",
+    "checkpoint_early", "optimizer_history", "sample_every", "sample_tokens", "sample_prompt", "sample_temperature",
+    "dynamics",
+}  # fmt: skip
+"""What may change between a stop and a resume: how long and where is trained, and what is written down meanwhile."""
 
 
 @dataclass
@@ -54,6 +61,12 @@ class Progress:
     best_loss: float | None = None
 
 
+def fixed_settings(config: RunConfig) -> dict[str, dict[str, Any]]:
+    """What a run that has begun keeps to its end, as plain values: its model, and how the weights are trained."""
+    training = {name: value for name, value in config.training.to_dict().items() if name not in _FREE}
+    return {"model": config.model.to_dict(), "training": training}
+
+
 def is_scheduled(step: int, config: TrainingConfig) -> bool:
     """Whether a checkpoint is due: at the ends, every `checkpoint_every`, and early at 0, 1, 2, 4, ... 512."""
     early = config.checkpoint_early and step <= LAST_EARLY_STEP and step & (step - 1) == 0
@@ -61,12 +74,18 @@ def is_scheduled(step: int, config: TrainingConfig) -> bool:
 
 
 def save_checkpoint(
-    run: Run, model: GPT, optimizers: Optimizers | None, progress: Progress, metadata: dict[str, str]
+    run: Run,
+    model: GPT,
+    optimizers: Optimizers | None,
+    progress: Progress,
+    metadata: dict[str, str],
+    settings: dict[str, dict[str, Any]],
 ) -> Path:
     """Write checkpoint `progress.step`, in the place of one that is there already, and return its folder.
 
-    optimizers: None keeps no optimizer state. metadata: hashes of the tokenizer and the corpus. Raises OSError naming
-    the file that could not be written; no checkpoint is then half there, and the old one stays.
+    optimizers: None keeps no optimizer state. metadata: hashes of the tokenizer and the corpus. settings:
+    `fixed_settings`. Raises OSError naming the file that could not be written; no checkpoint is then half there, and
+    the old one stays.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -85,7 +104,8 @@ def save_checkpoint(
             except SafetensorError as error:
                 raise OSError(f"could not write {aside / OPTIMIZER}: {error}") from error
         digests = {file.name: file_digest(file) for file in sorted(aside.iterdir())}
-        state = {"schema_version": SCHEMA_VERSION, **asdict(progress), **metadata, DIGESTS: digests}
+        noted = {**metadata, SETTINGS: settings, DIGESTS: digests}
+        state = {"schema_version": SCHEMA_VERSION, **asdict(progress), **noted}
         write_json(aside / STATE, signed_state(state))
         for file in aside.iterdir():
             sync_file(file)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from lab.runs import Run, keep_lines, read_lines, to_json, write_text
+from lab.runs import Run, keep_lines, read_lines, strict, to_json, write_text
 from lab.runs.checkpoints import (
     LINE_FILES,
     has_begun,
@@ -19,11 +19,12 @@ from lab.runs.checkpoints import (
     refusal,
     step_folders,
 )
-from lab.training.checkpoint import Progress, load_checkpoint
+from lab.training.checkpoint import SETTINGS, Progress, fixed_settings, load_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lab.training.config import RunConfig
     from lab.training.optimizers import Optimizers
     from model import GPT
 
@@ -56,11 +57,13 @@ def newest_whole(run: Run, model: GPT, optimizers: Optimizers, last_step: int) -
     return None, problems
 
 
-def require_same_data(run: Run, hashes: Mapping[str, str], last_step: int) -> None:
-    """Raise ValueError where the tokenizer or the corpus is another than a run's newest checkpoint was trained with."""
+def require_same_training(run: Run, config: RunConfig, hashes: Mapping[str, str]) -> None:
+    """Raise ValueError where the tokenizer, the corpus, the model or the way of training is another than a run's newest
+    checkpoint was trained with. What an older checkpoint did not note is not compared.
+    """
     for step, folder in step_folders(run).items():
         try:
-            state = read_state(folder, step, last_step)
+            state = read_state(folder, step, config.training.steps)
         except (OSError, ValueError):
             continue
         for name, found in hashes.items():
@@ -70,7 +73,23 @@ def require_same_data(run: Run, hashes: Mapping[str, str], last_step: int) -> No
                     f"the {what} is no longer the one {run.path} was trained with "
                     f"(sha256 {found[:12]}..., then {str(state[name])[:12]}...); put the old one back"
                 )
+        _require_same_settings(run, step, config, state.get(SETTINGS))
         return
+
+
+def _require_same_settings(run: Run, step: int, config: RunConfig, then: Any) -> None:
+    """Raise ValueError naming the fields of config.json that were changed since `step`, as far as it notes them."""
+    changed = [
+        f"{part}.{name} is {value!r}, and was {then[part][name]!r}"
+        for part, values in strict(fixed_settings(config)).items()
+        for name, value in values.items()
+        if isinstance(then, dict) and isinstance(then.get(part), dict) and then[part].get(name, value) != value
+    ]
+    if changed:
+        raise ValueError(
+            f"{run.path / 'config.json'} was changed after step {step} was trained: {'; '.join(changed)}. Put the old "
+            f"values back, or start a new run from its weights (residlab train --from-weights {run.path}@{step})"
+        )
 
 
 def set_back(run: Run, step: int) -> int:

@@ -148,7 +148,7 @@ def _trainer(run: Run, data: TrainingData | None, corpus: Corpus | None, here: W
 
     from lab.training.precision import resolve_device
     from lab.training.provenance import provenance
-    from lab.training.restore import require_same_data
+    from lab.training.restore import require_same_training
     from lab.training.trainer import Trainer
 
     config = RunConfig.from_dict(run.config)
@@ -160,7 +160,7 @@ def _trainer(run: Run, data: TrainingData | None, corpus: Corpus | None, here: W
     device = here.device(resolve_device(resolved.training.device))
     threads = here.threads(resolved.training.threads)
     torch.set_num_threads(threads)
-    require_same_data(run, data.hashes, config.training.steps)  # before anything is written down
+    require_same_training(run, resolved, data.hashes)  # before anything is written down
     if here.main:
         if resolved != config:
             write_json(run.path / "config.json", resolved.to_dict())

@@ -22,6 +22,7 @@ from lab.runs.checkpoints import step_folders
 from lab.training.checkpoint import (
     Progress,
     clean_up,
+    fixed_settings,
     is_scheduled,
     remove_checkpoint,
     save_checkpoint,
@@ -272,7 +273,8 @@ class Trainer:
         again = self._resumed_at < step <= self._set_back_to
         if again or step not in self.run.checkpoints():
             optimizers = self.optimizers if self.training.optimizer_history else None
-            save_checkpoint(self.run, self.model, optimizers, self.progress, self.hashes)
+            settings = fixed_settings(self.config)
+            save_checkpoint(self.run, self.model, optimizers, self.progress, self.hashes, settings)
             self._note_checkpoint(step)
         self._tidy()
 

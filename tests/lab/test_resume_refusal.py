@@ -137,6 +137,7 @@ def other_shape(run: Run) -> None:
     values = run.config
     values["model"]["d_mlp"] = 32
     write_json(run.path / "config.json", values)
+    each(STATE, edited(settings="drop"))(run)  # as of a run of before they were noted
 
 
 OPTIMIZER, WEIGHTS, STATE = "optimizer.safetensors", "model.safetensors", "state.json"
@@ -281,6 +282,50 @@ def test_a_copy_beside_a_checkpoint_does_not_hide_it(stopped: Run, name: str) ->
     require_resumable(stopped)
     resume(stopped)
     assert next(e["step"] for e in stopped.events() if e["event"] == "resume") == 9
+
+
+@pytest.mark.parametrize(
+    "part, name, value",
+    [
+        ("training", "lr", 0.5),
+        ("training", "data_seed", 7),
+        ("training", "seed", 7),
+        ("training", "batch_size", 8),
+        ("training", "optimizer", "adamw"),
+        ("training", "betas", [0.5, 0.6]),
+        ("training", "grad_clip", 0.5),
+        ("training", "warmup_steps", 9),
+        ("training", "schedule", "constant"),
+        ("training", "precision", "bf16"),
+        ("model", "act_fn", "relu"),
+        ("model", "attn_dropout", 0.5),
+        ("model", "seed", 7),
+    ],
+)
+def test_another_training_is_not_gone_on_with(stopped: Run, part: str, name: str, value: Any) -> None:
+    values = stopped.config
+    old = values[part][name]
+    assert old != value
+    values[part][name] = value
+    write_json(stopped.path / "config.json", values)
+    before = files_of(stopped)
+    with pytest.raises(ValueError, match=re.escape(f"{part}.{name} is {value!r}, and was {old!r}")):
+        resume(stopped)
+    assert files_of(stopped) == before
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "of before they were noted"])
+def test_what_does_not_touch_the_weights_may_change(stopped: Run, noted: bool) -> None:
+    values = stopped.config
+    free = {"log_every": 2, "eval_every": 6, "eval_tokens": 64, "checkpoint_every": 6, "sample_every": 0,
+            "sample_tokens": 2, "sample_prompt": "fox", "optimizer_history": 1, "dynamics": False,
+            "steps": 13}  # fmt: skip
+    values["training"].update(free)
+    if not noted:
+        each(STATE, edited(settings="drop"))(stopped)
+        values["training"]["lr"] = 0.5
+    write_json(stopped.path / "config.json", values)
+    assert resume(stopped).status().step == 13
 
 
 def test_without_optimizer_history_nothing_is_kept_and_resume_says_so(text: Path, tmp_path: Path) -> None:

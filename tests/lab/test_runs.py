@@ -147,6 +147,15 @@ def test_a_run_of_another_machine_lives_by_its_heartbeat(tmp_path: Path) -> None
     assert not run.status().alive
 
 
+def test_a_process_number_alone_is_no_sign_of_life(tmp_path: Path) -> None:
+    run = make(tmp_path / "a", "running")
+    forget_process(run, process=None)
+    assert run.status().active
+    for heartbeat in (time.time() - 3600, time.time() + 3600, None):
+        forget_process(run, process=None, heartbeat=heartbeat)
+        assert run.status().state == "stopped" and not run.status().active, heartbeat
+
+
 def test_a_queued_run_whose_process_never_came_is_not_waited_for_forever(tmp_path: Path) -> None:
     run = Run(tmp_path / "a").create(CONFIG)
     assert run.status().state == "queued" and run.status().active

@@ -97,6 +97,13 @@ def test_a_run_that_goes_away_between_the_listing_and_the_look_is_left_out(root:
         thread.join()
 
 
+@pytest.mark.parametrize("text", ["\x1b[2Jgone", "a\nb", "a\rb", "\x07", "\x9b31m", "\u202ereversed", "\u2028"])
+def test_an_error_stays_in_its_line(text: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Run(root / "bad").write_status("failed", 3, 10, error=f"it said {text}.")
+    assert main(["runs"]) == DONE
+    assert capsys.readouterr().err == f"{root / 'bad'}: it said {repr(text)[1:-1]}.\n"
+
+
 def test_a_folder_whose_name_is_not_utf8_is_told_of(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     os.rename(root / "bad", os.fsencode(root) + b"/bad\xff")
     assert [run.id for run in list_runs(root)] == ["good"]

@@ -440,11 +440,11 @@ def train_on_a_full_disk(run: Run, limit: int, at: int) -> None:
             )  # writing beyond the limit is then an error, as on a full disk
             save = trainer.save_checkpoint
 
-            def filling(run: Run, model: Any, optimizers: Any, progress: Any, metadata: Any) -> Path:
+            def filling(run: Run, model: Any, optimizers: Any, progress: Any, *noted: Any) -> Path:
                 if progress.step == at:
                     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
                     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-                return save(run, model, optimizers, progress, metadata)
+                return save(run, model, optimizers, progress, *noted)
 
             trainer.save_checkpoint = filling
             try:
