@@ -30,7 +30,7 @@ def follow(run: Run, drawn: RunStatus, steps: Sequence[int], newest: bool) -> No
             st.rerun()  # it was deleted or moved: the picker says what there is
         if more or now.state != drawn.state:
             st.rerun()
-        share = min(1.0, now.step / max(1, now.max_steps))
-        st.progress(share, text=plain(t(f"state.{now.state}", step=f"{now.step:,}", max_steps=f"{now.max_steps:,}")))
+        st.progress(min(1.0, now.step / max(1, now.max_steps)))
+        st.caption(plain(t(f"state.{now.state}", step=f"{now.step:,}", max_steps=f"{now.max_steps:,}")))
 
     news()

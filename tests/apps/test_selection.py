@@ -76,7 +76,7 @@ def test_a_live_run_is_attached_to_without_being_asked_for(runs: Path) -> None:
     at = open_page("train")
     assert at.selectbox(key="run").value == "running"
     assert at.query_params["run"] == "running"
-    assert "training now" in said(at, "caption")
+    assert "training, step" in said(at, "caption")
     assert "step 7 of 12" in str(at.get("progress")[0].proto.text)
 
 
