@@ -15,7 +15,7 @@ from apps.i18n import t
 from apps.widgets.plain import plain
 from lab.commands.explore import HOSTS
 
-_DOCUMENT = """<style>
+DOCUMENT = """<style>
 textarea, input[type="text"] { unicode-bidi: plaintext; text-align: start }
 </style>
 <script>
@@ -37,7 +37,7 @@ def settle_document() -> None:
     if not st.get_option("server.allowedHosts") and is_foreign(host):
         st.error(plain(t("frame.foreign", host=str(host), hosts=", ".join(HOSTS))))
         st.stop()
-    st.html(_DOCUMENT, unsafe_allow_javascript=True)
+    st.html(DOCUMENT, unsafe_allow_javascript=True)
 
 
 def is_foreign(host: str | None) -> bool:

@@ -19,7 +19,14 @@ MAX_BYTES = 512 * 1024 * 1024
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst", ".tex", ".csv", ".tsv", ".json", ".jsonl", ".html", ".xml", ".py")
 TABLE_SUFFIXES = (".parquet", ".arrow")
 _BLOCK = 1 << 22  # bytes read at a time
-_ICONV = {"latin-1": "ISO-8859-1", "iso8859-2": "ISO-8859-2", "euc_jp": "EUC-JP", "euc_kr": "EUC-KR"}
+_ICONV = {
+    "iso2022_jp": "ISO-2022-JP",
+    "iso2022_kr": "ISO-2022-KR",
+    "latin-1": "ISO-8859-1",
+    "iso8859-2": "ISO-8859-2",
+    "euc_jp": "EUC-JP",
+    "euc_kr": "EUC-KR",
+}
 
 
 class OnlyWhiteSpace(ValueError):
@@ -149,7 +156,7 @@ def _require_text(raw: bytearray, path: Path, cut_short: bool) -> None:
         )
     seven = seven_bit(bytes(raw[:SAMPLE]))
     if seven is not None:
-        name = seven.upper().replace("_", "-")
+        name = _ICONV.get(seven, seven.upper())
         raise ValueError(
             f"{path} looks like {name}, not UTF-8 ({candidates(raw)[0].preview!r}). {_convert(path, name)}"
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
 
 _FLAGS = ("lstrip", "rstrip", "normalized", "single_word", "special")
-_LISTS = ("additional_special_tokens", "extra_special_tokens")
+_LISTS = ("additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens")
 Marks = tuple[int | None, int | None]
 
 

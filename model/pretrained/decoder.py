@@ -44,7 +44,9 @@ class Decoder:
                 self.is_joined_by_spaces = True  # as the tokenizers package does
         self.types = _types(self.parts)
         self.manner = "neighbours" if self.is_joined_by_spaces else _manner(self.parts)
-        self._added = engine.get_added_tokens_decoder()
+        # They stand as they are where the alphabet is one of bytes or made up here; else the file's decoder reads them
+        kept = "ByteLevel" in self.types or description.get("decoder") is None
+        self._added = engine.get_added_tokens_decoder() if kept else {}
         self._known: dict[int, Piece] = {}
 
     def piece(self, index: int) -> Piece:

@@ -69,7 +69,8 @@ def test_no_console_cuts_anything_off(
         said[each] = console.kept.getvalue().decode(each)
     assert said[encoding].count("\n") == said["utf-8"].count("\n") > 0
     for line, other in zip(said[encoding].splitlines(), said["utf-8"].splitlines(), strict=True):
-        assert line.split()[:1] == other.split()[:1] or not other.isascii()
+        first, same = ([word for word in text.split() if word != "|"][:1] for text in (line, other))
+        assert first == same or not other.isascii()  # a plain box has walls where the other has none
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "cp437", "ascii", "utf-8"])

@@ -116,7 +116,7 @@ def test_the_conversion_offered_for_a_file_can_be_typed_as_it_stands(tmp_path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="iconv -f CP1252 ") as caught:
         open_corpus("my texts/latin.txt")
-    command = str(caught.value).partition("Convert it first: ")[2]
+    command = str(caught.value).partition("reads right: ")[2]
     assert shlex.split(command) == [*"iconv -f CP1252 -t UTF-8".split(), "my texts/latin.txt", ">", "utf8.txt"]
 
 

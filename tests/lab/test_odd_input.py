@@ -23,7 +23,7 @@ TINY = "--model.d-model 16 --model.n-layers 1 --model.n-heads 2 --model.n-ctx 8 
         (["--training.data-seed", str(2**64)], "from 0 to 2^63 - 1"),
         (["--model.rotary-scaling.kind", "yarn"], "factor is missing"),
         (["--model.rotary-scaling.factor", "2"], "kind is missing"),
-        (["--model.d-mlp", str(10**14)], "not enough memory"),
+        (["--model.d-mlp", str(10**14)], "of memory for weights, gradients and the optimizer alone; this machine has"),
         (["--run", ""], "--run is the current folder"),
         (["--corpus", ""], "corpus"),
     ],
