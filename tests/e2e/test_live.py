@@ -48,7 +48,7 @@ def test_a_page_opened_too_early_draws_itself_at_the_first_checkpoint(server: Se
     moving.write_status("running", 9, 12)
     page.get_by_test_id("stSidebar").get_by_text("step 9 of 12").wait_for(timeout=PATIENCE)
     checkpoint(server, moving, 9)
-    page.get_by_test_id("stSidebar").get_by_text("latest (9)").wait_for(timeout=PATIENCE)
+    page.get_by_test_id("stSliderThumbValue").get_by_text("latest (9)").wait_for(timeout=PATIENCE)
 
 
 def test_a_picked_checkpoint_stays_and_the_end_is_told(server: Server, page: Page, moving: Run) -> None:

@@ -149,11 +149,11 @@ def test_only_what_can_be_trained_is_queued(root: Path) -> None:
     run.write_status("running", 1, 10)
     with pytest.raises(ValueError, match="being trained already"):
         enqueue(run)
-    run.write_status("stopped", 1, 10)
+    run.write_status("stopped", 0, 10)  # of a run that knows a step, a checkpoint is asked
     run.request_stop()
     enqueue(run)
     enqueue(run)
-    assert waiting_runs() == [run] and run.status().state == "queued" and run.status().step == 1
+    assert waiting_runs() == [run] and run.status().state == "queued" and run.status().step == 0
     assert not run.requested("stop")  # that was asked of the process before
     with pytest.raises(ValueError, match="at least one"):
         set_places(0)
