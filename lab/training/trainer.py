@@ -92,6 +92,7 @@ class Trainer:
         self.progress = Progress()
         self.hashes = data.hashes
         self._noted: set[Any] = set()  # steps whose checkpoint is among the events
+        self._done_noted = False  # whether the end is among them: a kill may have come before the status said so
         self._resumed_at = -1
         self._set_back_to = 0  # up to this step, what is written replaces what was there before a resume
         model = config.model
@@ -347,7 +348,8 @@ class Trainer:
 
     def _finish(self, state: str, error: str | None = None) -> None:
         """Say how it ended: the event first, so that a kill in between repeats it rather than losing it."""
-        self._event({"stopped": "stop"}.get(state, state), **({"error": error} if error else {}))
+        if state != "done" or not self._done_noted:
+            self._event({"stopped": "stop"}.get(state, state), **({"error": error} if error else {}))
         self._status(state, error=error)
 
     def _status(self, state: str, *, error: str | None = None, durable: bool = True) -> None:
@@ -377,6 +379,7 @@ class Trainer:
         self._set_back_to = max(set_back(self.run, step), *step_folders(self.run), step)
         events = self.run.events()
         self._noted = {event.get("step") for event in events if event.get("event") == "checkpoint"}
+        self._done_noted = any((e.get("event"), e.get("step")) == ("done", self.training.steps) for e in events)
         if found:  # a kill may have come between a checkpoint and what follows from it
             for kept in self.run.checkpoints():
                 if kept <= step:

@@ -115,3 +115,11 @@ def test_the_plan_names_what_it_takes_and_too_much_is_refused() -> None:
     assert "1,000 steps" in said and "memory" in said and "M" in said
     with pytest.raises(ValueError, match="this machine has"):
         require_memory(config.replace(training=config.training.replace(device="cpu")), total=10**9)
+
+
+def test_a_kill_between_the_last_event_and_the_status_does_not_end_a_run_twice(source: Run, tmp_path: Path) -> None:
+    run = train(config_of(source, str(source.path), steps=5), run=tmp_path / "second")
+    run.write_status("running", 5, 5)  # as it stood when the process was killed
+    run.write_status("stopped", 5, 5)
+    resume(run)
+    assert [event["event"] for event in run.events()].count("done") == 1 and run.status().state == "done"
