@@ -1,10 +1,12 @@
-"""What values may be: whole numbers of any library, numbers that float32 holds, the nearest spelling of a name."""
+"""What values may be: whole numbers of any library, numbers that float32 holds, a name's nearest spelling, a file."""
 
 from __future__ import annotations
 
 import difflib
+import stat
 from collections.abc import Iterable
 from operator import index
+from pathlib import Path
 from typing import Any
 
 MOST_WHOLE = 2**63 - 1  # the largest whole number that torch takes
@@ -82,3 +84,15 @@ def wholes(values: Any, name: str) -> list[int]:
 def plain(value: Any) -> Any:
     """A number of numpy's or torch's as Python's own, which JSON can hold; anything else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
+def no_file(path: Path) -> str | None:
+    """What lies at a path where it is no regular file ("a named pipe"): to open that would wait, or never end.
+
+    None for a file. Raises OSError where there is nothing, or nothing may be seen.
+    """
+    mode = path.stat().st_mode
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
+    if stat.S_ISREG(mode):
+        return None
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")

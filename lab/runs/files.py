@@ -10,10 +10,11 @@ import json
 import math
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from model.checks import no_file
 
 
 def strict(value: Any) -> Any:
@@ -64,10 +65,8 @@ def require_regular(path: Path) -> None:
 
     To open a named pipe would wait for ever, and a device never ends. FileNotFoundError where there is nothing.
     """
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a named pipe"), (stat.S_ISSOCK, "a socket"))
-        what = next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+    what = no_file(path)
+    if what is not None:
         raise OSError(f"{path} is {what}, where a file should be")
 
 

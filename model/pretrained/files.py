@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from pathlib import Path
 from typing import Any
+
+from model.checks import no_file
 
 
 class PretrainedError(ValueError):
@@ -37,18 +38,9 @@ _JSON_NAMES = (".json", ".jsonl")
 def require_regular(path: Path) -> None:
     """Raise PretrainedError where opening would hang or fail: a pipe, a device, a folder, no permission, nothing."""
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kinds = {
-                stat.S_IFIFO: "a named pipe",
-                stat.S_IFCHR: "a device",
-                stat.S_IFBLK: "a device",
-                stat.S_IFSOCK: "a socket",
-                stat.S_IFDIR: "a folder",
-            }
-            raise PretrainedError(
-                f"{path} is {kinds.get(stat.S_IFMT(mode), 'no regular file')}; a regular file is needed in its place."
-            )
+        what = no_file(path)
+        if what is not None:
+            raise PretrainedError(f"{path} is {what}; a regular file is needed in its place.")
         with path.open("rb"):
             pass
     except OSError as error:
