@@ -63,13 +63,18 @@ def heatmap(
     coloured = np.where(np.isfinite(shown), shown, np.nan).astype(np.float32)
     scale = theme(template).diverging if colours == "diverging" else theme(template).sequential
 
-    fig = bare_figure(template, title=title, alt=alt, height=max(240, min(720, 130 + 26 * rows)))
+    fig = bare_figure(template, title=title, alt=alt, height=max(300, min(720, 130 + 26 * rows)))
     trace = go.Heatmap(
         z=coloured,
         zmin=low,
         zmax=high,
         colorscale=scale,
-        colorbar=dict(title=dict(text=bar_title(what, f"{limit(low)} to {limit(high)}")), thickness=12, outlinewidth=0),
+        colorbar=dict(
+            title=dict(text=bar_title(what, f"{limit(low)} to {limit(high)}")),
+            thickness=12,
+            outlinewidth=0,
+            nticks=3 if rows < 8 else 0,  # a low bar has room for few numbers; 0: plotly's own choice
+        ),
         hoverongaps=False,
         xgap=1 if columns <= 64 else 0,
         ygap=1 if rows <= 64 else 0,

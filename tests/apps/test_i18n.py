@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -68,3 +69,18 @@ def test_the_browser_picks_the_language(locale: str, language: str, runs: Path) 
     assert not at.exception
     assert at.title[0].value == TABLES[language]["train.title"]
     assert at.query_params["lang"] == language
+
+
+def test_every_placeholder_is_filled_where_a_string_is_asked_for() -> None:
+    """Else a page would show "{what}". Calls that hand their values over whole (**values) cannot be read here."""
+    empty = []
+    for path in sorted(APPS.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "t"):
+                continue
+            key = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+            given = {keyword.arg for keyword in call.keywords}
+            if key in TABLES["en"] and None not in given:
+                lacking = set(placeholders(TABLES["en"][key])) - given
+                empty += [f"{path.name}:{call.lineno} {key} lacks {', '.join(sorted(lacking))}"] if lacking else []
+    assert not empty, "\n".join(empty)

@@ -139,3 +139,22 @@ def test_only_our_own_studies_are_started(name: str, tier: str, runs: Path) -> N
     with pytest.raises(ValueError, match=r"no study|no tier"):
         studying.start(name, tier)
     assert Run(runs / "tiny").exists() and not (runs / "studies").exists()
+
+
+@pytest.mark.parametrize(("lang", "withdrawn"), [("en", "withdrawn"), ("zh", "撤回")])
+def test_a_published_table_is_shown_with_what_became_of_it(runs: Path, lang: str, withdrawn: str) -> None:
+    import csv
+
+    results = Path(studying.PROJECT) / "studies" / "results" / f"{NAME}-small"
+    with (results / "results.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["phase"] == "confirm"]
+    at = open_page("studies", lang=lang)
+    assert (at.selectbox(key="study").value, at.selectbox(key="tier").value) == (NAME, "small")
+    assert withdrawn in at.warning[0].value
+    table = at.dataframe[0].value.set_index("arm")
+    assert set(table.index) == {row["arm"] for row in rows}
+    for arm, line in table.iterrows():
+        losses = [float(row["loss"]) for row in rows if row["arm"] == arm]
+        assert line["n"] == len(losses) and line["mean"] == pytest.approx(sum(losses) / len(losses))
+    assert at.get_by_key("published_rates") is not None
+    assert not at.button(key="studies_start").disabled  # it can be made anew

@@ -24,8 +24,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "单独把每个部分置零时 logit 的变化",
     ),
     "interventions.map_patch": (
-        "Share of the difference that each patch alone moves: {what}",
-        "单独替换每个部分所移动的差异份额：{what}",
+        "Share of the difference that each patch alone moves",
+        "单独替换每个部分所移动的差异份额",
     ),
     "interventions.share": ("share of the difference", "差异份额"),
     "interventions.both_say": (
